@@ -1,0 +1,1 @@
+"""judgerun: an async batch runner with budgeted, audited LLM calls."""

@@ -1,0 +1,1 @@
+"""One function per check: snapshot columns and rows in, Findings out."""

@@ -1,0 +1,1 @@
+"""Wiring and words: the commands, their printing, and nothing that decides."""

@@ -1,0 +1,1 @@
+"""When and how fast: lanes, attempts, retry, scheduler, recovery; the only concurrent room."""

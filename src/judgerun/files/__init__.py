@@ -1,0 +1,1 @@
+"""Reads what people wrote (TOML, rows, prompts, gold) into model values; the only room that opens their files."""

@@ -1,0 +1,68 @@
+"""Budget: caps by scope, and the leaf of an account that a reservation touches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from judgerun.model.condition import matches
+from judgerun.model.money import NANOS_PER_USD, Nanos
+
+Unit = Literal["nanos", "calls", "tokens", "gpu_ms"]
+ScopeKind = Literal["total", "provider", "stage", "condition", "experiment", "day"]
+
+
+class Leaf(NamedTuple):
+    """The finest account: every scope is a sum of leaves."""
+
+    budget: str
+    experiment: str
+    stage: str
+    condition: str
+    provider: str
+    day: str  # UTC date of the reservation, ISO
+
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """A hard limit in one unit over one scope. `key` is "" for total, and for day (each day is its own account)."""
+
+    unit: Unit
+    kind: ScopeKind
+    key: str
+    limit: int
+
+    def covers(self, leaf: Leaf, today: str) -> bool:
+        """Whether spend on `leaf` counts against this cap today."""
+        match self.kind:
+            case "total":
+                return True
+            case "day":
+                return leaf.day == today
+            case "provider":
+                return leaf.provider == self.key
+            case "stage":
+                return leaf.stage == self.key
+            case "experiment":
+                return leaf.experiment == self.key
+            case "condition":
+                return matches(self.key, leaf.condition)
+
+    def __str__(self) -> str:
+        scope = self.kind if not self.key else f"{self.kind} {self.key}"
+        return scope if self.unit == "nanos" else f"{self.unit} of {scope}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """A budget file. It is an account for its life in a cache: every process, resume and experiment run under it adds up."""
+
+    name: str
+    caps: tuple[Cap, ...]  # the first is the total in nanos
+    confirm_above: Nanos = NANOS_PER_USD
+    ceilings: dict[str, int] = field(default_factory=dict)  # "provider/model id" -> output tokens to reserve
+
+    @property
+    def total(self) -> Nanos:
+        """The total dollar cap."""
+        return next(cap.limit for cap in self.caps if cap.unit == "nanos" and cap.kind == "total")

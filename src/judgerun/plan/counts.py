@@ -1,0 +1,28 @@
+"""Counts: how the cells of one condition stand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """planned = done + failed + pending, in cells. truncated, empty, unparsed, refused overlap and count over done."""
+
+    condition: str
+    stage: str
+    planned: int = 0
+    done: int = 0
+    failed: int = 0
+    pending: int = 0
+    cached: int = 0  # done without an attempt of this experiment
+    shared: int = 0  # done on another cell's call
+    finish: Mapping[str, int] = field(default_factory=dict)
+    truncated: int = 0
+    empty: int = 0
+    unparsed: int = 0
+    refused: int = 0  # finish refusal or filter
+    concluded: int = 0
+    input_cut: int = 0  # embeddings whose text was cut
+    reasons: Mapping[str, int] = field(default_factory=dict)  # why failed

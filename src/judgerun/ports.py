@@ -1,0 +1,192 @@
+"""The seam: Provider, Store and Clock as Protocols, and the values that cross it. Nothing else is abstract."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from judgerun.ledger.budget import Budget
+from judgerun.ledger.entry import Amount, Decision, EntryKind
+from judgerun.model.kept import Kept, Lost
+from judgerun.model.money import Nanos
+from judgerun.model.profile import Profile
+from judgerun.model.reply import Failure, Reply
+from judgerun.model.request import Request, RequestKey
+
+
+class Clock(Protocol):
+    """Time as a dependency."""
+
+    def now(self) -> float:
+        """Monotonic seconds, for durations and deadlines."""
+        ...
+
+    def wall(self) -> float:
+        """Unix seconds, for records, rate windows of the cache, and days."""
+        ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a provider gave for one attempt: a reply for each request, in order; or the failure of all of them."""
+
+    replies: tuple[Reply, ...] = ()
+    failure: Failure | None = None
+    status: int | None = None
+    served_by: str | None = None  # the provider's own request id, where it gives one
+    latency_ms: int = 0
+
+
+class Provider(Protocol):
+    """One deployment. `send` never raises for what the world does; cancellation passes through it."""
+
+    profile: Profile
+
+    async def send(self, requests: Sequence[Request], *, timeout_s: float, attempt: int) -> Answer:
+        """Make one HTTP call (or one local computation) carrying these requests. Never retries. `attempt` is sent along as
+        the header `x-judgerun-attempt`, so that a provider's own books can be compared with the ledger.
+        """
+        ...
+
+    async def aclose(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """A rate limit that belongs to the cache: counted over all its attempts of a provider, or of one model of it."""
+
+    provider: str
+    model: str | None  # None: all models of the provider
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    requests_per_day: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A reservation asked for: one attempt carrying one request, or a batch of embedding requests."""
+
+    requests: tuple[Request, ...]
+    stage: str
+    condition: str
+    provider: str
+    model: str
+    need: Amount  # the worst case; calls is 1
+    tokens_expected: int  # debited in the rate windows until the settle says better
+    bound_by: str  # how the input bound was got
+    windows: tuple[Window, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """What a reservation was told. `attempt` only when reserved; `scope` names the cap that said wait or exhausted."""
+
+    decision: Decision
+    attempt: int | None = None
+    scope: str = ""
+    delay: float = 0.0  # seconds until the rate window may have room
+    keys: tuple[RequestKey, ...] = ()  # of kept or held requests
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closing:
+    """The end of an attempt: settle, void or forfeit, and the replies, in one commit."""
+
+    attempt: int
+    kind: EntryKind
+    amount: Amount  # what is booked: the bill for a settle, the hold for a forfeit, nothing for a void
+    sent: bool = True
+    status: int | None = None
+    failure: Failure | None = None
+    replies: tuple[tuple[Request, Reply, Nanos | None], ...] = ()  # with each one's share of the bill
+    served_by: str | None = None
+    latency_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """What closing an attempt brought about."""
+
+    overrun: bool = False  # the bill passed the hold: the budget is frozen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spend:
+    """An interval: low = settled, high = settled + forfeited + held."""
+
+    settled: Nanos = 0
+    forfeited: Nanos = 0
+    held: Nanos = 0
+
+    @property
+    def low(self) -> Nanos:
+        return self.settled
+
+    @property
+    def high(self) -> Nanos:
+        return self.settled + self.forfeited + self.held
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How the money of an experiment and of its budget stands."""
+
+    experiment: Spend = field(default_factory=Spend)
+    budget: Spend = field(default_factory=Spend)
+    conditions: Mapping[str, Spend] = field(default_factory=dict)  # of the experiment
+    attempts: int = 0  # tries of the experiment whose bytes left
+    frozen: str | None = None  # why, when the budget is frozen
+    idle: Mapping[str, float] = field(default_factory=dict)  # cause -> cell-seconds, over the experiment's life
+
+
+class Store(Protocol):
+    """The cache as a run sees it. Every method that writes returns only when what it wrote is durable. StoreError on trouble."""
+
+    async def enter(self, *, experiment: str, budget: Budget) -> int:
+        """Register this process as an owner (row and OS lock). The owner id."""
+        ...
+
+    async def leave(self, idle: Mapping[str, float]) -> None:
+        """Close the owner: forfeit what it left open, add its idle seconds."""
+        ...
+
+    async def recover(self) -> int:
+        """Forfeit what dead owners left open; how many attempts."""
+        ...
+
+    async def reserve(self, claim: Claim) -> Grant:
+        """One atomic decision over kept, held, frozen, every cap and every rate window; on `reserved` an open attempt."""
+        ...
+
+    async def close(self, closing: Closing) -> Closed:
+        """Exactly one closing for each reserve; a second is InvariantBroken."""
+        ...
+
+    async def lose(self, request: Request, reason: str) -> None:
+        """Record that a request failed with no attempts left."""
+        ...
+
+    async def note(self, kind: str, subject: str, detail: str) -> None:
+        """An event row: gate, stop, freeze, pin."""
+        ...
+
+    def lookup(self, key: RequestKey) -> Kept | Lost | None:
+        """What the cache says of a request now."""
+        ...
+
+    def is_open(self, key: RequestKey) -> bool:
+        """Whether any process has an open attempt for the key."""
+        ...
+
+    def stop_asked(self) -> bool:
+        """Whether `judgerun stop` asked this owner to drain."""
+        ...
+
+    def standing(self) -> Standing:
+        """How the money stands now."""
+        ...
+
+    async def aclose(self) -> None: ...

@@ -1,0 +1,1 @@
+"""Estimates and Findings to Markdown, JSON, HTML and plots."""

@@ -1,0 +1,1 @@
+"""cache.db: what is on disk, and nothing about why."""
