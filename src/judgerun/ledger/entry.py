@@ -1,10 +1,11 @@
-"""Entry kinds, Amount, and what a reservation may be told."""
+"""Entry, its kinds, Amount, and what a reservation may be told."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
 
+from judgerun.ledger.budget import Leaf
 from judgerun.model.money import Nanos
 
 
@@ -54,3 +55,14 @@ class Amount:
             self.tokens - other.tokens,
             self.gpu_ms - other.gpu_ms,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One immutable line of the ledger. A closing names its attempt's reserve by the attempt; an adjust cites a document."""
+
+    attempt: int
+    kind: EntryKind
+    leaf: Leaf  # of the attempt's reservation
+    amount: Amount
+    document: str | None = None
