@@ -1,0 +1,62 @@
+"""The list of all checks, with what each proves; and `audit`, which runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from judgerun.audit import completion, ledger, sources
+from judgerun.audit.evidence import Evidence
+from judgerun.audit.finding import Audit, Finding
+from judgerun.audit.tally import completions, sliced
+from judgerun.audit.waivers import waive
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One function from Evidence to Findings. `emits` are the names under which its findings stand (and are waived)."""
+
+    run: Callable[[Evidence], Iterator[Finding]]
+    emits: tuple[str, ...]
+
+    @property
+    def proves(self) -> str:
+        """What the check is for: the docstring of its function."""
+        return " ".join((self.run.__doc__ or "").split())
+
+
+CHECKS: tuple[Check, ...] = (
+    Check(completion.check_limits, ("truncated", "empty", "unparsed", "refused")),
+    Check(completion.check_failed, ("failed", "starved")),
+    Check(completion.check_pending, ("pending",)),
+    Check(completion.check_finish, ("finish",)),
+    Check(completion.check_differences, ("difference",)),
+    Check(completion.check_inputs, ("input cut",)),
+    Check(sources.check_served, ("served", "fingerprint")),
+    Check(sources.check_shared, ("shared",)),
+    Check(sources.check_fallbacks, ("fallback",)),
+    Check(sources.check_folds, ("incomplete",)),
+    Check(ledger.check_closings, ("closings",)),
+    Check(ledger.check_account, ("account",)),
+    Check(ledger.check_attempts, ("attempts",)),
+    Check(ledger.check_replies, ("replies", "duplicates", "shares")),
+    Check(ledger.check_overruns, ("overrun",)),
+    Check(ledger.check_doubles, ("bought twice",)),
+    Check(ledger.check_forfeits, ("forfeits",)),
+    Check(ledger.check_prices, ("free tokens", "price", "reported cost")),
+)
+"""Every check; none reads another's findings, so their order means nothing."""
+
+
+def audit(evidence: Evidence) -> Audit:
+    """All findings of all checks, waived where a waiver covers them, in one fixed order. The same evidence, in whatever order
+    its rows come, gives the same Audit.
+    """
+    found = (finding for check in CHECKS for finding in check.run(evidence))
+    return Audit(
+        experiment=evidence.experiment.name,
+        findings=waive(found, evidence.waivers, experiment=evidence.experiment.name),
+        conditions=completions(evidence),
+        slices=sliced(evidence),
+        seal=evidence.seal,
+    )

@@ -1,0 +1,174 @@
+"""How the calls of each condition ended: limits, unknown finishes, failed and pending cells, differences between conditions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from judgerun.analysis.paired import cochran, mcnemar
+from judgerun.audit.evidence import Evidence
+from judgerun.audit.finding import Completion, Finding
+from judgerun.audit.tally import completions, conditions, flags, sliced
+from judgerun.audit.words import percent
+from judgerun.model.reply import Finish
+
+LIMITS: Mapping[str, float] = {"truncated": 0.10, "empty": 0.02, "unparsed": 0.02}
+"""Point rates above which a condition without limits of its own fails (DESIGN section 5)."""
+UNKNOWN_MAX = 0.02
+"""Share of unknown finish reasons above which nothing can be said of a condition."""
+ALPHA = 0.01
+"""A difference between conditions is told below this p-value."""
+EVIDENCE_MAX = 5
+ODD = (Finish.UNKNOWN.value, Finish.ERROR.value, Finish.TOOL.value)
+
+
+def limits(evidence: Evidence) -> Mapping[str, Mapping[str, float]]:
+    """The limits of each condition that has rows: its arm's gate where that names one, else LIMITS."""
+    told: dict[str, Mapping[str, float]] = {}
+    for name, condition in conditions(evidence).items():
+        held = dict(condition.segments[0].coordinates)
+        arm = evidence.arm(condition.stage, held.get("model"), held.get("prompt"))
+        gate = arm.settings.gate if arm is not None else None
+        told[name] = LIMITS if gate is None else {**LIMITS, **gate.limits}
+    return told
+
+
+def check_limits(evidence: Evidence) -> Iterator[Finding]:
+    """A condition whose truncated, empty, unparsed or refused share passes its limit is an error; a slice a warning."""
+    held = limits(evidence)
+    for completion in (*completions(evidence), *sliced(evidence)):
+        for name, limit in held.get(completion.condition, LIMITS).items():
+            if name != "failed":
+                yield from _limit(completion, name, limit)
+
+
+def _limit(completion: Completion, name: str, limit: float) -> Iterator[Finding]:
+    rate = completion.rate(name)
+    if rate.share is None or rate.interval is None or rate.share <= limit:
+        return
+    low, high = rate.interval
+    where = "" if completion.slice is None else " where {} is {}".format(*completion.slice)
+    yield Finding(
+        check=name,
+        severity="error" if completion.slice is None else "warning",
+        condition=completion.condition,
+        message=f"{rate.count} of {rate.n} replies{where} are {name}: {percent(rate.share)} "
+        f"[{percent(low)}, {percent(high)}], limit {percent(limit)}",
+        value=rate.share,
+        evidence=tuple(f"{finish}: {count}" for finish, count in sorted(completion.finish.items())),
+    )
+
+
+def check_failed(evidence: Evidence) -> Iterator[Finding]:
+    """Failed cells: an error above the gate's limit (none is allowed where no gate names one), else a warning. Cells that
+    failed because nothing came from upstream are a warning: their cause is judged where it arose.
+    """
+    held = limits(evidence)
+    for completion in completions(evidence):
+        own = completion.failed - completion.starved
+        tried = completion.n + own
+        limit = held.get(completion.condition, LIMITS).get("failed", 0.0)
+        reasons = tuple(f"{reason}: {count}" for reason, count in sorted(completion.reasons.items()))
+        if own:
+            yield Finding(
+                check="failed",
+                severity="error" if own > limit * tried else "warning",
+                condition=completion.condition,
+                message=f"{own} of {tried} cells tried have no reply: {percent(own / tried)}, limit {percent(limit)}",
+                value=own / tried,
+                evidence=reasons,
+            )
+        if completion.starved:
+            yield Finding(
+                check="starved",
+                severity="warning",
+                condition=completion.condition,
+                message=f"{completion.starved} of {completion.planned} cells were never asked: nothing came from upstream",
+                value=completion.starved / completion.planned,
+                evidence=reasons,
+            )
+
+
+def check_pending(evidence: Evidence) -> Iterator[Finding]:
+    """A pending cell is an error: what is missing is not missing at random."""
+    for completion in completions(evidence):
+        if completion.pending:
+            yield Finding(
+                check="pending",
+                severity="error",
+                condition=completion.condition,
+                message=f"{completion.pending} of {completion.planned} cells are pending",
+                value=completion.pending,
+            )
+
+
+def check_finish(evidence: Evidence) -> Iterator[Finding]:
+    """A finish reason that is unknown, an error in a reply's body or a tool call: each named with the provider's own words.
+    An error when they pass 2% of the replies.
+    """
+    words: dict[tuple[str, str], Counter[str]] = {}
+    for row in (row for counts in evidence.counts for row in evidence.rows.get(counts.stage, ())):
+        kept = row.outcome.kept if row.outcome is not None else None
+        if kept is not None and kept.reply.finish.value in ODD:
+            place = (row.condition.name, kept.reply.finish.value)
+            words.setdefault(place, Counter())[repr(kept.reply.finish_raw)] += 1
+    for completion in completions(evidence):
+        for finish in ODD:
+            count = completion.finish.get(finish, 0)
+            if count:
+                raw = words.get((completion.condition, finish), Counter())
+                yield Finding(
+                    check="finish",
+                    severity="error" if count > UNKNOWN_MAX * completion.n else "warning",
+                    condition=completion.condition,
+                    message=f"{count} of {completion.n} replies have the finish reason {finish!r}: none is a verdict",
+                    value=count / completion.n,
+                    evidence=tuple(f"{word}: {n}" for word, n in sorted(raw.items())[:EVIDENCE_MAX]),
+                )
+
+
+def check_differences(evidence: Evidence) -> Iterator[Finding]:
+    """Whether conditions of one stage differ in how often they were truncated, empty, unparsed or refused, paired by id:
+    exact McNemar for two, Cochran's Q for more. A difference is a warning: a score would compare endings, not answers.
+    """
+    for stage in dict.fromkeys(counts.stage for counts in evidence.counts):
+        for mark in ("truncated", "empty", "unparsed", "refused"):
+            yield from _difference(stage, mark, flags(evidence.rows.get(stage, ()), mark))
+
+
+def _difference(stage: str, mark: str, held: Mapping[str, Mapping[str, bool]]) -> Iterator[Finding]:
+    names = sorted(held)
+    if len(names) < 2:
+        return
+    common = sorted(set.intersection(*(set(held[name]) for name in names)))
+    columns = [[held[name][id_] for id_ in common] for name in names]
+    if not common or not any(map(any, columns)):
+        return
+    if len(names) == 2:
+        test, p = "exact McNemar", mcnemar(columns[0], columns[1]).p
+    else:
+        test, p = "Cochran's Q", cochran(columns).p
+    if p < ALPHA:
+        rates = (f"{name}: {sum(column)} of {len(common)}" for name, column in zip(names, columns, strict=True))
+        yield Finding(
+            check="difference",
+            severity="warning",
+            message=f"the conditions of {stage} are not equally often {mark} ({test}, paired by id, n = {len(common)}, "
+            f"p = {p:.2g})",
+            value=p,
+            evidence=tuple(rates),
+        )
+
+
+def check_inputs(evidence: Evidence) -> Iterator[Finding]:
+    """Texts that an embedder cut before it read them: a warning with their count."""
+    for completion in completions(evidence):
+        if completion.input_cut:
+            rate = completion.rate("input_cut")
+            yield Finding(
+                check="input cut",
+                severity="warning",
+                condition=completion.condition,
+                message=f"{rate.count} of {rate.n} texts were cut by the embedder: {percent(rate.share)}",
+                value=rate.share,
+            )

@@ -1,0 +1,61 @@
+"""Evidence: the one value through which the API hands an experiment's state to audit and report; nothing else is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from judgerun.audit.books import Books
+from judgerun.audit.waivers import Waiver
+from judgerun.ledger.budget import Budget
+from judgerun.ledger.prices import Price
+from judgerun.model.experiment import Arm, Chat, Experiment, Model, Stage
+from judgerun.plan.counts import Counts
+from judgerun.table.row import Row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """How the API must fill it, after a survey of the experiment (a Flow with keep=True, taken from until None, finish()):
+
+    - `experiment`: as loaded from its file.
+    - `counts`: `flow.counts()`.
+    - `rows`: for every stage `flow.rows(stage)`, by stage name; failed and pending rows are in it.
+    - `books`: this experiment's part of a read-only snapshot of the cache (`audit.books`).
+    - `prices`: by the experiment's own model name, the dated prices that apply to it (its deployment's own price as one
+      Price without dates). A model without an entry is unpriced.
+    - `budgets`: the budget files as they are now under which the experiment has spent (those named in its entries).
+    - `waivers`: rows of audits/waivers.toml, of any experiment.
+    - `seal`: hex digest of the seal, None for an unsealed cache (reports then carry the DRAFT banner).
+    - `sealed_because`: the reason of a seal over a stopped experiment, else "".
+    - `plan`: hex digest of the plan.
+    - `questions`: functions of questions.py beside the experiment, by name, already loaded by files.
+    """
+
+    experiment: Experiment
+    counts: tuple[Counts, ...] = ()
+    rows: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+    books: Books = field(default_factory=Books)
+    prices: Mapping[str, Sequence[Price]] = field(default_factory=dict)
+    budgets: tuple[Budget, ...] = ()
+    waivers: tuple[Waiver, ...] = ()
+    seal: str | None = None
+    sealed_because: str = ""
+    plan: str = ""
+    questions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+
+    def model(self, name: str) -> Model | None:
+        """The model of that name; None when the experiment no longer has it."""
+        return next((model for model in self.experiment.models if model.name == name), None)
+
+    def stage(self, name: str) -> Stage | None:
+        """The stage of that name (for pair stages the name before "/"); None when there is none."""
+        return next((stage for stage in self.experiment.stages if stage.name == name), None)
+
+    def arm(self, stage: str, model: str | None, prompt: str | None) -> Arm | None:
+        """The model x prompt of a chat stage; None for other stages and arms that are no longer planned."""
+        found = self.stage(stage)
+        if not isinstance(found, Chat):
+            return None
+        return next((arm for arm in found.arms if (arm.model.name, arm.prompt.name) == (model, prompt)), None)

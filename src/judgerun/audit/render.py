@@ -1,0 +1,79 @@
+"""An Audit as files: audit.json and audit.md, the same bytes for the same Audit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import orjson
+
+from judgerun.audit.finding import RATES, SEVERITIES, Audit, Completion, Finding
+from judgerun.audit.words import escape, markdown, rate
+
+
+def files(audit: Audit) -> Mapping[str, bytes]:
+    """The two files of audits/EXP/, by name."""
+    return {"audit.json": document(audit), "audit.md": "\n".join(_page(audit)).encode() + b"\n"}
+
+
+def document(audit: Audit) -> bytes:
+    """audit.json: DESIGN section 6; every rate as count, n, rate, low, high (Wilson, 95%)."""
+    told = {
+        "experiment": audit.experiment,
+        "verdict": audit.verdict,
+        "seal": audit.seal,
+        "findings": [finding.record() for finding in audit.findings],
+        "conditions": [completion.record() for completion in audit.conditions],
+        "slices": [completion.record() for completion in audit.slices],
+    }
+    return orjson.dumps(told, option=orjson.OPT_INDENT_2) + b"\n"
+
+
+def _page(audit: Audit) -> Iterator[str]:
+    yield f"# Audit of {escape(audit.experiment)}: {audit.verdict}"
+    yield ""
+    yield f"Seal: {audit.seal}" if audit.seal else "**DRAFT: the cache is not sealed.**"
+    yield ""
+    counts = (f"{sum(f.severity == severity for f in audit.findings)} {severity}s" for severity in SEVERITIES)
+    waived = sum(finding.waived is not None for finding in audit.findings)
+    yield f"{', '.join(counts)}; {waived} waived."
+    yield ""
+    yield "## How the calls ended"
+    yield ""
+    yield completion_table(audit.conditions)
+    if audit.slices:
+        yield ""
+        yield "## By slice"
+        yield ""
+        yield completion_table(audit.slices)
+    yield ""
+    yield "## Findings"
+    yield ""
+    yield from map(_finding, audit.findings)
+    if not audit.findings:
+        yield "None."
+
+
+def completion_table(completions: Sequence[Completion]) -> str:
+    """A Markdown table of finishes and rates; count (share [Wilson 95% interval]) over the replies, failed over cells tried."""
+    return markdown(HEADER, map(completion_cells, completions))
+
+
+HEADER = ("condition", "planned", "done", "pending", "finish", *RATES, "concluded")
+
+
+def completion_cells(completion: Completion) -> list[str]:
+    """The cells of one line under HEADER."""
+    name = completion.condition
+    if completion.slice is not None:
+        name += " where {} is {}".format(*completion.slice)
+    finish = ", ".join(f"{word} {n}" for word, n in sorted(completion.finish.items())) or "-"
+    shares = [rate(completion.rate(mark)) for mark in (*RATES, "concluded")]
+    return [name, str(completion.planned), str(completion.n), str(completion.pending), finish, *shares]
+
+
+def _finding(finding: Finding) -> str:
+    where = f" `{finding.condition}`" if finding.condition else ""
+    waived = f" (waived: {escape(finding.waived)})" if finding.waived is not None else ""
+    lines = [f"- **{finding.severity}** {finding.check}{where}: {escape(finding.message)}{waived}"]
+    lines.extend(f"    - {escape(said)}" for said in finding.evidence)
+    return "\n".join(lines)
