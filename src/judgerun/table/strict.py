@@ -43,7 +43,7 @@ class Missing(StrictUndefined):
         exc: Any = UndefinedError,
     ) -> None:
         # A sandbox refusal brings its own exception class, which must stay what it is.
-        raised = partial(NameMissing, str(name)) if exc is UndefinedError else exc
+        raised: Any = partial(NameMissing, str(name)) if exc is UndefinedError else exc
         super().__init__(hint, obj, name, raised)
 
 
