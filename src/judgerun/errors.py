@@ -42,6 +42,7 @@ PRECEDENCE: tuple[Exit, ...] = (
     Exit.PROVIDER,
     Exit.EXHAUSTED,
     Exit.GATE,
+    Exit.REFUSED,  # a run that was refused while it ran: a price that ended, a row that a template cannot render
     Exit.FINDINGS,
     Exit.DONE,
 )

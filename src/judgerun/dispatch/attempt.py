@@ -1,0 +1,372 @@
+"""Attempts: the one driver that takes a piece of work through the states of work.py until its cells are resolved or dropped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from judgerun.dispatch import claim as claims
+from judgerun.dispatch.lane import Lane
+from judgerun.dispatch.retry import Again, CloseProvider, GiveUp, decide
+from judgerun.dispatch.room import Room
+from judgerun.dispatch.waits import Ended
+from judgerun.dispatch.work import State, Work
+from judgerun.errors import Exit, InvariantBroken, Problem, Refused
+from judgerun.ledger.entry import Decision, EntryKind
+from judgerun.ledger.prices import Price
+from judgerun.model.kept import Cell, Kept, Lost
+from judgerun.model.reply import Cause, Failure, Reply
+from judgerun.model.request import RequestKey
+from judgerun.ports import Answer, Claim, Closing, Grant
+
+FOREIGN_FIRST_S = 0.02
+FOREIGN_MAX_S = 0.3
+
+Start = Callable[[Work], None]
+"""Begin another piece of work."""
+
+
+@dataclass(slots=True)
+class _Held:
+    """What a try owns: given back in `release`, in the order in which others may use it."""
+
+    slots: list[Lane] = field(default_factory=list)
+    turns: list[Lane] = field(default_factory=list)
+
+    def release(self, tokens: int) -> None:
+        for lane in self.turns:
+            if lane.pace is not None:
+                lane.pace.back(tokens)
+        for lane in self.slots:
+            lane.slots.release()
+
+
+class Driver:
+    """Drives work. Its methods are the arrows of the table in work.py."""
+
+    def __init__(self, room: Room, *, start: Start) -> None:
+        self._room = room
+        self._given = room.given
+        self._start = start
+
+    async def drive(self, work: Work) -> None:
+        """Until the work is done or pending. Raises what is no event of the world: StoreError, Refused, our own bugs."""
+        try:
+            while work.state not in (State.DONE, State.PENDING):
+                if work.foreign:
+                    await self._look(work)
+                failure = await self._try(work)
+                if failure is not None:
+                    await self._after(work, failure)
+        except Ended:
+            work.enter(State.PENDING)
+        finally:
+            self._called(work)
+
+    # -- one try
+
+    async def _try(self, work: Work) -> Failure | None:
+        """One try in the order of work.py; the failure of the attempt that was sent, if one was sent and failed."""
+        room = self._room
+        if room.lost(work):
+            raise Ended
+        await self._queue(work)
+        price = self._price(work)
+        profile = self._given.providers[work.provider].profile
+        ceiling = self._given.budget.ceilings.get(f"{work.provider}/{work.model.model}")
+        claim = claims.claim(work, price, ceiling, profile)
+        held = _Held()
+        try:
+            await self._admit(work, held, claim.tokens_expected)
+            if room.lost(work):
+                raise Ended
+            if work.called is None and room.money.blocked(work.scopes, work.rank):
+                work.enter(State.MONEY)  # somebody earlier began to wait while this one waited for its slot
+                return None
+            work.enter(State.CLAIM)
+            grant = await self._given.store.reserve(claim)
+            if grant.decision is not Decision.RESERVED:
+                await self._refused(work, grant, held, claim)
+                return None
+            held.turns.clear()
+            return await self._reserved(work, grant, claim, price)
+        finally:
+            held.release(claim.tokens_expected)
+
+    async def _queue(self, work: Work) -> None:
+        """Stand in line for money behind whoever is earlier in plan order, if anybody waits."""
+        if work.called is None and (scope := self._room.money.blocked(work.scopes, work.rank)) is not None:
+            await self._room.money.join(scope, work.rank, work)
+            work.called = scope
+        work.enter(State.SLOT)
+
+    async def _admit(self, work: Work, held: _Held, tokens: int) -> None:
+        """Own a slot and a rate turn of every lane on the route, lane by lane: who waits for a model's turn must not own a slot
+        that the provider's other models could use.
+        """
+        for place, lane in enumerate(work.route.lanes):
+            if place:
+                work.enter(State.SLOT)
+            await lane.slots.acquire(work.rank, work)
+            held.slots.append(lane)
+            work.enter(State.TURN)
+            if lane.pace is not None:
+                await lane.pace.turn(work.rank, tokens, work)
+                held.turns.append(lane)
+
+    def _price(self, work: Work) -> Price:
+        price = self._room.price(work.model)
+        if price is None:  # refused before the start; a price may still end while a run goes on
+            name = f"{work.provider}/{work.model.model}"
+            raise Refused(Problem("budgets/prices.toml", name, "no price is in force today", "add one, or `price_as`"))
+        return price
+
+    # -- the reservation was refused
+
+    async def _refused(self, work: Work, grant: Grant, held: _Held, claim: Claim) -> None:
+        """What the ledger said instead of `reserved`."""
+        room = self._room
+        match grant.decision:
+            case Decision.WAIT:
+                held.release(claim.tokens_expected)
+                held.slots.clear()
+                held.turns.clear()
+                await self._wait_for_money(work, grant.scope)
+            case Decision.EXHAUSTED:
+                room.exhaust(grant.scope)
+                raise Ended
+            case Decision.FROZEN:
+                room.halt(
+                    Exit.FROZEN, f"budget {self._given.budget.name} is frozen{': ' * bool(grant.scope)}{grant.scope}"
+                )
+                raise Ended
+            case Decision.RATE:
+                self._called(work)
+                await self._wait_for_window(work, grant.delay, held, claim.tokens_expected)
+            case Decision.KEPT:
+                self._called(work)
+                self._kept(work, grant.keys)
+                work.enter(State.MONEY if work.cells else State.DONE)
+            case Decision.HELD:
+                self._called(work)
+                self._split(work, grant.keys)
+            case Decision.RESERVED:
+                raise InvariantBroken("a reservation is no refusal")
+
+    async def _wait_for_window(self, work: Work, delay: float, held: _Held, tokens: int) -> None:
+        """A window of the cache is full, by this run or by others."""
+        now = self._given.clock.now()
+        self._room.progress.backoff(work.provider, now + delay, now)
+        paced = work.route.paced
+        if paced and paced[0].pace is not None:
+            # Only the innermost: if it is the provider's window that is full, its other models learn it for themselves.
+            paced[0].pace.postpone(delay)
+        else:  # a window of the day, for which no pace of ours stands
+            held.release(tokens)
+            held.slots.clear()
+            await self._room.waits.sleep("rate", delay, work)
+        work.enter(State.MONEY)
+
+    async def _wait_for_money(self, work: Work, scope: str) -> None:
+        """Stand in the line of the scope that is short, without slot and turn."""
+        money, mine = self._room.money, work.called
+        if mine is not None:
+            work.called = None
+            money.done(mine, wake=mine != scope)  # nothing came back: calling the next in this line would be in vain
+        await money.join(scope, work.rank, work)
+        work.called = scope
+        work.enter(State.MONEY)
+
+    def _called(self, work: Work) -> None:
+        """The head of a money queue has had its try: the next is called."""
+        if (scope := work.called) is not None:
+            work.called = None
+            self._room.money.done(scope)
+
+    def _kept(self, work: Work, keys: tuple[RequestKey, ...]) -> None:
+        """Another run has bought some of the cells meanwhile."""
+        known = frozenset(keys)
+        for cell in [cell for cell in work.cells if cell.request.key in known]:
+            kept = self._given.store.lookup(cell.request.key)
+            if not isinstance(kept, Kept):
+                raise InvariantBroken("the store said that a reply is kept, and does not find it")
+            work.cells.remove(cell)
+            self._resolve(cell, kept)
+
+    def _split(self, work: Work, keys: tuple[RequestKey, ...]) -> None:
+        """Another run holds some of the keys open: these wait for it, the others go on without them."""
+        known = frozenset(keys)
+        others = [cell for cell in work.cells if cell.request.key not in known]
+        if others:
+            self._begin(work, others)
+            work.cells = [cell for cell in work.cells if cell.request.key in known]
+        work.foreign = True
+        work.enter(State.FOREIGN)
+
+    async def _look(self, work: Work) -> None:
+        """Wait until no other run holds a key of this work open. Who died is recovered by the run's ticker."""
+        pause = FOREIGN_FIRST_S
+        while any(self._given.store.is_open(cell.request.key) for cell in work.cells):
+            await self._room.waits.sleep("other process", pause, work)
+            pause = min(pause * 1.5, FOREIGN_MAX_S)
+        work.foreign = False
+        work.enter(State.MONEY)
+
+    # -- the reservation stands: from here to the close nothing but the second stop interferes
+
+    async def _reserved(self, work: Work, grant: Grant, claim: Claim, price: Price) -> Failure | None:
+        if (attempt := grant.attempt) is None:
+            raise InvariantBroken("a reservation without an attempt")
+        self._called(work)
+        if self._room.halted:
+            work.enter(State.CLOSED)
+            await self._close(work, claims.unsent(attempt))
+            raise Ended
+        work.enter(State.SENT)
+        progress = self._room.progress
+        progress.in_flight += 1
+        try:
+            answer, closing = await self._send(work, claim, attempt, price)
+            work.enter(State.CLOSED)
+            overrun = await self._close(work, closing)
+        finally:
+            progress.in_flight -= 1
+        self._count(work, claim, closing)
+        if overrun:
+            self._room.halt(
+                Exit.FROZEN,
+                f"{work.cells[0].condition}: attempt {attempt} was billed more than it held; the budget is frozen",
+            )
+        if answer.failure is not None:
+            return answer.failure
+        self._answered(work, attempt, closing)
+        return None
+
+    async def _send(self, work: Work, claim: Claim, attempt: int, price: Price) -> tuple[Answer, Closing]:
+        """The answer and what it does to the hold. Whatever happens here, the hold has an end."""
+        provider = self._given.providers[work.provider]
+        if (task := asyncio.current_task()) is None:
+            raise InvariantBroken("an attempt outside of a task")
+        self._room.sending.add(task)
+        try:
+            answer = await provider.send(claim.requests, timeout_s=work.route.timeout_s, attempt=attempt)
+            return answer, claims.closing(claim, attempt, answer, price)
+        except asyncio.CancelledError:
+            # Only `Room.abandon` cancels work, and only here; the answer, if one comes, will not be read.
+            task.uncancel()
+            return Answer(failure=claims.INTERRUPTED), claims.interrupted(claim, attempt)
+        except Exception:
+            await self._close(work, claims.interrupted(claim, attempt))
+            raise
+        finally:
+            self._room.sending.discard(task)
+
+    async def _close(self, work: Work, closing: Closing) -> bool:
+        """The end of the attempt, durable; whether it froze the budget."""
+        closed = await self._given.store.close(closing)
+        self._room.money.freed(work.scopes)
+        return closed.overrun
+
+    def _count(self, work: Work, claim: Claim, closing: Closing) -> None:
+        """Tell the watchers and the paces."""
+        used = closing.amount.tokens if closing.kind is EntryKind.SETTLE else 0
+        self._room.progress.count(now=self._given.clock.now(), tokens=used)
+        for lane in work.route.paced:
+            if lane.pace is not None:
+                lane.pace.correct(closing.amount.tokens - claim.tokens_expected)
+
+    # -- what came back
+
+    def _answered(self, work: Work, attempt: int, closing: Closing) -> None:
+        name = work.provider
+        self._room.answered[name] = self._room.answered.get(name, 0) + 1
+        cells, work.cells = work.cells, []
+        for cell, (_, reply, share) in zip(cells, closing.replies, strict=True):
+            kept = Kept(reply=_slim(reply), attempt=attempt, experiment=self._given.experiment.name, cost=share)
+            self._resolve(cell, kept)
+        work.enter(State.DONE)
+
+    async def _after(self, work: Work, failure: Failure) -> None:
+        """What follows a failed attempt: another try, a lost cell, a closed provider."""
+        room, name = self._room, work.provider
+        if failure.cause is Cause.INTERRUPTED:
+            raise Ended
+        answered = room.answered.get(name, 0)
+        if not work.waited:
+            work.answered = answered
+        following = decide(
+            failure,
+            tries=work.tries,
+            failures=work.failures,
+            waited=work.waited,
+            alive=answered > work.answered,
+            attempts_max=work.route.attempts_max,
+            rng=self._given.rng,
+        )
+        match following:
+            case CloseProvider(reason):
+                room.close_provider(name, reason)
+                raise Ended
+            case GiveUp(reason):
+                await self._give_up(work, failure, reason)
+            case Again(after, counted):
+                work.failures += 1
+                work.tries += counted
+                work.waited += 0.0 if counted else after
+                work.enter(State.BACKOFF)
+                now = self._given.clock.now()
+                room.progress.backoff(name, now + after, now)
+                await room.waits.sleep("backoff", after, work)
+                work.enter(State.MONEY)
+
+    async def _give_up(self, work: Work, failure: Failure, reason: str) -> None:
+        """The cells are lost; of a batch that was refused as a whole only those that are at fault."""
+        if work.size > 1 and failure.cause in (Cause.REJECTED, Cause.TOO_LONG):
+            half = work.size // 2
+            self._begin(work, work.cells[half:])
+            work.cells = work.cells[:half]
+            work.enter(State.MONEY)
+            return
+        cells, work.cells = work.cells, []
+        for cell in cells:
+            await self._given.store.lose(cell.request, reason)
+            self._resolve(cell, Lost(reason))
+        work.enter(State.DONE)
+
+    def _begin(self, work: Work, cells: list[Cell]) -> None:
+        """Other work of the same kind, of some of its cells."""
+        self._start(
+            Work(
+                cells=cells,
+                embed=work.embed,
+                rank=cells[0].rank,
+                model=work.model,
+                route=work.route,
+                scopes=work.scopes,
+                conditions=work.conditions,
+                tries=work.tries,
+                failures=work.failures,
+                waited=work.waited,
+                answered=work.answered,
+            )
+        )
+
+    def _resolve(self, cell: Cell, outcome: Kept | Lost) -> None:
+        self._given.flow.resolve(cell, outcome)
+        self._room.resolved += 1
+
+
+def _slim(reply: Reply) -> Reply:
+    """A reply without the bytes that only the cache needs."""
+    return Reply(
+        finish=reply.finish,
+        finish_raw=reply.finish_raw,
+        text=reply.text,
+        usage=reply.usage,
+        served_model=reply.served_model,
+        fingerprint=reply.fingerprint,
+        reported_cost=reply.reported_cost,
+        raw_digest=reply.raw_digest,
+        input_cut=reply.input_cut,
+    )

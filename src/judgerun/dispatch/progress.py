@@ -1,0 +1,62 @@
+"""Progress: how a run stands, for those who watch it; it decides nothing."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+WaitCause = Literal["money", "slot", "rate", "backoff", "other process", "window"]
+CAUSES: tuple[WaitCause, ...] = ("money", "slot", "rate", "backoff", "other process", "window")
+
+SPAN_S = 10
+"""Seconds over which calls and tokens per second are averaged."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """Counters of one run, updated in place. Times are monotonic seconds of the run's clock."""
+
+    in_flight: int = 0  # attempts whose bytes may have left and whose close is not durable
+    open_work: int = 0  # cells (or batches of them) taken from the flow and not yet resolved or dropped
+    calls: int = 0  # attempts closed
+    tokens: int = 0  # of replies, input and output, where reported
+    recovered: int = 0  # holds of dead processes that this run forfeited
+    waiting: dict[WaitCause, int] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0))  # cells, now
+    idle: dict[WaitCause, float] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0.0))  # cell-seconds so far
+    next_try: dict[str, float] = field(default_factory=dict)  # provider -> when its next backoff ends
+    _recent: deque[tuple[int, int, int]] = field(default_factory=deque)  # (second, calls, tokens)
+
+    def count(self, *, now: float, tokens: int) -> None:
+        """One more attempt closed, with so many tokens."""
+        self.calls += 1
+        self.tokens += tokens
+        second = int(now)
+        recent = self._recent
+        if recent and recent[-1][0] == second:
+            _, calls, sum_tokens = recent[-1]
+            recent[-1] = (second, calls + 1, sum_tokens + tokens)
+        else:
+            recent.append((second, 1, tokens))
+            while recent[0][0] <= second - SPAN_S:
+                recent.popleft()
+
+    def rates(self, now: float) -> tuple[float, float]:
+        """Calls and tokens per second over the last ten seconds."""
+        since = int(now) - SPAN_S
+        held = [row for row in self._recent if row[0] > since]
+        if not held:
+            return 0.0, 0.0
+        span = max(1.0, min(float(SPAN_S), now - held[0][0]))
+        return sum(row[1] for row in held) / span, sum(row[2] for row in held) / span
+
+    def backoff(self, provider: str, until: float, now: float) -> None:
+        """A cell of the provider sleeps until then; the earliest such moment still to come is kept."""
+        held = self.next_try.get(provider)
+        if held is None or held <= now or until < held:
+            self.next_try[provider] = until
+
+    def waits(self) -> Mapping[WaitCause, int]:
+        """The causes for which anything waits now, with the number of cells."""
+        return {cause: cells for cause, cells in self.waiting.items() if cells}

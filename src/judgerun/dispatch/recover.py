@@ -1,0 +1,40 @@
+"""Recovery and the other things that a run does by the clock: calls that wait are called again, a stop that was asked is heard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from judgerun.dispatch.room import Room
+
+TICK_S = 0.1
+"""While anybody waits for money: how often other processes are thought of."""
+LOOK_S = 1.0
+"""How often `judgerun stop` is heard, and dead processes are looked for."""
+
+
+async def recover(room: Room) -> None:
+    """Forfeit what dead processes left open, and put it on record."""
+    found = await room.given.store.recover()
+    if found:
+        room.progress.recovered += found
+        await room.given.store.note(
+            "recover", room.given.experiment.name, f"{found} holds of dead processes were forfeited"
+        )
+
+
+async def tick(room: Room, *, stop: Callable[[], None]) -> None:
+    """By the clock, until cancelled. Money and keys held by a process that died come back only when somebody looks."""
+    clock, store, waiting = room.given.clock, room.given.store, room.progress.waiting
+    looked, asked = clock.now(), False
+    while True:
+        await clock.sleep(TICK_S if room.money.waiting else LOOK_S)
+        with room.contained():
+            room.money.wake_all()
+            if clock.now() - looked < LOOK_S:
+                continue
+            looked = clock.now()
+            if not asked and store.stop_asked():
+                asked = True
+                stop()
+            if waiting["money"] or waiting["other process"]:
+                await recover(room)

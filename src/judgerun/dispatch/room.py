@@ -1,0 +1,200 @@
+"""Room: what all attempts of one run share, and why work may no longer go on."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from typing import Any, Protocol
+
+from judgerun.dispatch.gates import Gates
+from judgerun.dispatch.lane import Lanes
+from judgerun.dispatch.money import Money, Scope
+from judgerun.dispatch.progress import Progress
+from judgerun.dispatch.waits import Waiter, Waits
+from judgerun.dispatch.work import ancestry
+from judgerun.errors import Exit, Refused, StoreError
+from judgerun.ledger.budget import Budget, Leaf
+from judgerun.ledger.prices import Price
+from judgerun.model.experiment import Experiment, Model
+from judgerun.model.kept import Cell, Kept, Lost
+from judgerun.plan.counts import Counts
+from judgerun.ports import Clock, Provider, Store
+
+DAY_S = 86_400
+
+_KEYS = re.compile(r"(?i)(bearer\s+|\bsk-|\bx?-?api-?key['\"]?\s*[:=]\s*['\"]?)[A-Za-z0-9_\-.]{6,}")
+
+Prices = Callable[[Model, date], Price | None]
+
+
+class Flow(Protocol):
+    """What dispatch needs of plan/flow.py."""
+
+    def take(self) -> Cell | None:
+        """The next ready cell in plan order; None when nothing is ready now."""
+        ...
+
+    def resolve(self, cell: Cell, outcome: Kept | Lost) -> None:
+        """What became of a cell; new cells may become ready."""
+        ...
+
+    def counts(self) -> tuple[Counts, ...]:
+        """How the cells stand, per condition."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What a run is given."""
+
+    flow: Flow
+    store: Store
+    providers: Mapping[str, Provider]  # by deployment name
+    models: Mapping[str, Model]  # by the experiment's name
+    clock: Clock
+    budget: Budget
+    prices: Prices
+    rng: random.Random
+    experiment: Experiment
+    scrub: Callable[[str], str]
+
+
+@dataclass(slots=True, kw_only=True)
+class Room:
+    """The shared state of one run. All of it is touched by one thread, between awaits."""
+
+    given: Given
+    progress: Progress
+    waits: Waits
+    lanes: Lanes
+    money: Money
+    gates: Gates
+    codes: dict[Exit, str] = field(default_factory=dict)  # why, the first of each kind
+    halted: bool = False  # nothing new is sent
+    hard: bool = False  # nothing is awaited either: in flight is forfeited
+    closed: dict[str, str] = field(default_factory=dict)  # provider -> why
+    exhausted: dict[Scope, str] = field(default_factory=dict)  # scope -> why
+    answered: dict[str, int] = field(default_factory=dict)  # provider -> calls that it answered
+    resolved: int = 0  # cells
+    sending: set[asyncio.Task[Any]] = field(default_factory=set)
+    _scopes: dict[tuple[str, str, str], tuple[Scope, ...]] = field(default_factory=dict)
+    _ancestry: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _prices: dict[tuple[str, int], Price | None] = field(default_factory=dict)
+
+    # -- why work may not go on
+
+    def lost(self, work: Waiter) -> bool:
+        """Whether this work has lost its purpose: its cells stay pending."""
+        return self.halted or (self._narrowed and self._out(work.provider, work.conditions, work.scopes))
+
+    def dropped(self, cell: Cell) -> bool:
+        """The same of a cell that is no work yet."""
+        return self.halted or (
+            self._narrowed and self._out(cell.provider, self.ancestry(cell.condition), self.scopes(cell))
+        )
+
+    @property
+    def _narrowed(self) -> bool:
+        return bool(self.closed or self.gates.fired or self.exhausted)
+
+    def _out(self, provider: str, conditions: tuple[str, ...], scopes: tuple[Scope, ...]) -> bool:
+        return (
+            provider in self.closed
+            or self.gates.stopped(conditions)
+            or any(scope in self.exhausted for scope in scopes)
+        )
+
+    def halt(self, code: Exit, why: str) -> None:
+        """Send nothing new; what waits ends, what is in flight finishes."""
+        self.codes.setdefault(code, why)
+        self.halted = True
+        self.waits.end(self.lost)
+
+    def abandon(self) -> None:
+        """Wait for nothing: what is in flight is cancelled and its holds forfeited."""
+        self.hard = True
+        for task in list(self.sending):
+            task.cancel()
+
+    def close_provider(self, name: str, why: str) -> None:
+        """Send nothing more to a provider; other providers go on."""
+        if name not in self.closed:
+            self.closed[name] = why
+            self.codes.setdefault(Exit.PROVIDER, f"{name}: {why}")
+            self.waits.end(self.lost)
+
+    def exhaust(self, scope: Scope) -> None:
+        """Close a scope for good: a later, smaller request is not let in, it would select short prompts."""
+        if scope in self.exhausted:
+            return
+        why = f"budget {self.given.budget.name}: {scope} exhausted"
+        self.exhausted[scope] = why
+        kinds = {cap.kind for cap in self.given.budget.caps if str(cap) == scope}
+        if kinds & {"total", "day", "experiment"}:  # these cover every cell of the run
+            self.halt(Exit.EXHAUSTED, why)
+        else:
+            self.codes.setdefault(Exit.EXHAUSTED, why)
+            self.waits.end(self.lost)
+
+    @contextmanager
+    def contained(self) -> Iterator[None]:
+        """What may not pass the borders of a run becomes its end: trouble of the store, a refusal, our own bug."""
+        try:
+            yield
+        except StoreError as error:
+            self.halt(Exit.STORE, self.scrub(str(error)))
+        except Refused as error:
+            self.halt(Exit.REFUSED, self.scrub(str(error)))
+        except Exception:  # noqa: BLE001  the one place where our own bugs end: told in full, nothing in flight is trusted
+            self.halt(Exit.BUG, self.scrub(traceback.format_exc()))
+            self.abandon()
+
+    # -- gates
+
+    async def look_at_gates(self) -> None:
+        """Judge the conditions as the flow counts them."""
+        await self.judge(self.given.flow.counts())
+
+    async def judge(self, counts: Iterable[Counts]) -> None:
+        """Stop the conditions whose gates fire, with their downstream, on record."""
+        for condition, why in self.gates.look(counts):
+            reason = f"gate of {condition}: {why}"
+            self.codes.setdefault(Exit.GATE, reason)
+            self.waits.end(self.lost)
+            await self.given.store.note("gate", condition, why)
+
+    # -- what is looked up again and again
+
+    def scopes(self, cell: Cell) -> tuple[Scope, ...]:
+        """The names of the caps that cover a cell."""
+        place = (cell.stage, cell.condition, cell.provider)
+        if (scopes := self._scopes.get(place)) is None:
+            budget, day = self.given.budget, ""
+            leaf = Leaf(budget.name, self.given.experiment.name, cell.stage, cell.condition, cell.provider, day)
+            scopes = tuple(str(cap) for cap in budget.caps if cap.covers(leaf, day))
+            self._scopes[place] = scopes
+        return scopes
+
+    def ancestry(self, condition: str) -> tuple[str, ...]:
+        """A condition and those upstream of it."""
+        if (names := self._ancestry.get(condition)) is None:
+            names = self._ancestry[condition] = ancestry(condition)
+        return names
+
+    def price(self, model: Model) -> Price | None:
+        """The price of a model on the day that it is now."""
+        place = (model.name, int(self.given.clock.wall() // DAY_S))
+        if place not in self._prices:
+            day = datetime.fromtimestamp(place[1] * DAY_S, tz=UTC).date()
+            self._prices[place] = self.given.prices(model, day)
+        return self._prices[place]
+
+    def scrub(self, text: str) -> str:
+        """The text without what looks like, or is known to be, a key."""
+        return _KEYS.sub(r"\1[key]", self.given.scrub(text))

@@ -1,0 +1,159 @@
+"""Scheduler: a bounded window of open work over the lazy flow, and the batches of embedding cells.
+
+The window is what keeps the memory of a run and the distance between its conditions bounded: cells are taken in plan order,
+and no further one is taken while so much work is open. Work that sleeps in a backoff keeps its place in the window, so the
+conditions drift apart by at most the window; then the slowest lane sets the pace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from judgerun.dispatch.attempt import Driver
+from judgerun.dispatch.room import Room
+from judgerun.dispatch.work import Work
+from judgerun.errors import InvariantBroken
+from judgerun.model.experiment import Model
+from judgerun.model.kept import Cell
+
+STRIDE = 64
+"""Cells taken in one go before the loop may look at its sockets again."""
+
+
+def window(width: int) -> int:
+    """How much work may be open over so many slots: a free slot always finds work, and some may sleep in a backoff."""
+    return 2 * width + 8
+
+
+class Scheduler:
+    """Takes cells from the flow, starts their work, and knows when all is done."""
+
+    def __init__(self, room: Room, *, width: int) -> None:
+        self._room = room
+        self._flow = room.given.flow
+        self._driver = Driver(room, start=self._start)
+        self._window = window(width)
+        self._tasks: dict[asyncio.Task[None], Work] = {}
+        self._batches: dict[tuple[str, str], list[Cell]] = {}  # (condition, model) -> embedding cells not yet sent
+        self._open_batches: dict[str, int] = {}  # model -> batches that are open
+        self._full_since: float | None = None
+        self._later = False  # a further pump is on its way
+        self._over = asyncio.Event()
+        self._escaped: BaseException | None = None
+
+    async def run(self) -> None:
+        """Until nothing is open and nothing more can be taken."""
+        self._pump()
+        await self._over.wait()
+        if self._escaped is not None:
+            raise self._escaped
+
+    # -- taking
+
+    def _pump(self) -> None:
+        """Take and start cells until the window is full or nothing is ready; called whenever either may have changed."""
+        with self._room.contained():
+            self._take()
+        self._measure()
+        if not self._tasks and not self._later:
+            self._over.set()
+
+    def _take(self) -> None:
+        for _ in range(STRIDE):
+            if self._room.halted or len(self._tasks) >= self._window:
+                return
+            if (cell := self._flow.take()) is None:
+                self._flush()
+                return
+            if not self._room.dropped(cell):
+                self._open(cell)
+        if not self._later:
+            self._later = True
+            asyncio.get_running_loop().call_soon(self._pump_on)
+
+    def _pump_on(self) -> None:
+        self._later = False
+        self._pump()
+
+    def _open(self, cell: Cell) -> None:
+        """Start a chat cell; put an embedding cell to its batch, and start that when it is full."""
+        model = self._room.given.models.get(cell.model)
+        if model is None:
+            raise InvariantBroken(f"the flow names a model that the experiment has not: {cell.model}")
+        if cell.request.kind == "chat":
+            self._start(self._work([cell], model))
+            return
+        batch = self._batches.setdefault((cell.condition, cell.model), [])
+        batch.append(cell)
+        if len(batch) >= self._room.lanes.route(cell.provider, cell.model).batch_size:
+            self._send_batch((cell.condition, cell.model))
+
+    def _flush(self) -> None:
+        """Nothing more is ready now: start batches that are not full where a slot would stay free, or nothing else is open.
+
+        While all slots are busy a batch may still grow: larger batches, and nobody waits for longer.
+        """
+        for place in list(self._batches):
+            model = self._room.given.models[place[1]]
+            slots = min(lane.slots.size for lane in self._room.lanes.route(model.provider.name, model.name).lanes)
+            if not self._tasks or self._open_batches.get(model.name, 0) < slots:
+                self._send_batch(place)
+
+    def _send_batch(self, place: tuple[str, str]) -> None:
+        self._start(self._work(self._batches.pop(place), self._room.given.models[place[1]]))
+
+    def _work(self, cells: list[Cell], model: Model) -> Work:
+        first = cells[0]
+        return Work(
+            cells=cells,
+            embed=first.request.kind == "embed",
+            rank=first.rank,
+            model=model,
+            route=self._room.lanes.route(first.provider, first.model),
+            scopes=self._room.scopes(first),
+            conditions=self._room.ancestry(first.condition),
+        )
+
+    # -- open work
+
+    def _start(self, work: Work) -> None:
+        task = asyncio.get_running_loop().create_task(self._live(work))
+        self._tasks[task] = work
+        if work.embed:
+            self._open_batches[work.model.name] = self._open_batches.get(work.model.name, 0) + 1
+        task.add_done_callback(self._ended)
+
+    async def _live(self, work: Work) -> None:
+        room = self._room
+        with room.contained():
+            before = room.resolved
+            await self._driver.drive(work)
+            if room.gates.due(room.resolved - before):
+                await room.look_at_gates()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        work = self._tasks.pop(task)
+        if work.embed:
+            self._open_batches[work.model.name] -= 1
+        if task.cancelled() or task.exception() is not None:
+            # Nothing that is an Exception passes `contained`: this is the end of the process, or a stranger's cancellation.
+            self._escaped = asyncio.CancelledError() if task.cancelled() else task.exception()
+            self._over.set()
+            return
+        self._pump()
+
+    def _measure(self) -> None:
+        """Keep the count of open work, and the time during which a full window kept cells from being taken."""
+        progress = self._room.progress
+        progress.open_work = len(self._tasks)
+        full = len(self._tasks) >= self._window
+        if full == (self._full_since is not None):
+            return
+        now = self._room.given.clock.now()
+        if self._full_since is None:
+            self._full_since = now
+            progress.waiting["window"] = 1
+        else:
+            progress.idle["window"] += now - self._full_since
+            self._full_since = None
+            progress.waiting["window"] = 0
