@@ -1,0 +1,199 @@
+"""Http: the one place that touches the network (the only importer of aiohttp); bytes out, bytes or a Failure back."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+from yarl import URL
+
+from judgerun.errors import invariant
+from judgerun.model.reply import Billable, Cause, Failure
+from judgerun.providers.secrets import Scrub
+from judgerun.providers.wire import WireCall, WireReply
+
+BODY_BYTES_MAX = 32 * 2**20
+CONNECT_S = 30.0
+KEEP_ALIVE_S = 4.0
+"""Shorter than the five seconds of common servers: a call on a connection that the server is just closing would be in doubt."""
+
+RAMP_WAIT_S = 30.0
+"""So long may a turn to connect take, in seconds."""
+
+RAMP_CONNECTS = 200
+RAMP_S = 0.1
+"""At most so many new connections in so many seconds: a burst starves the loop, and calls then time out by our own fault."""
+
+
+class Ramp:
+    """Spreads new connections over time: `RAMP_CONNECTS` in each `RAMP_S` seconds, in order of arrival."""
+
+    def __init__(self, connects: int = RAMP_CONNECTS, seconds: float = RAMP_S) -> None:
+        self._connects, self._seconds = connects, seconds
+        self._window = float("-inf")
+        self._taken = 0
+
+    async def turn(self) -> None:
+        """Wait for a turn to connect."""
+        now = asyncio.get_running_loop().time()
+        if now >= self._window + self._seconds:
+            self._window, self._taken = now, 0
+        elif self._taken >= self._connects:  # this window is full: the turn belongs to the next
+            self._window, self._taken = self._window + self._seconds, 0
+        self._taken += 1
+        if self._window > now:
+            await asyncio.sleep(self._window - now)
+
+
+@dataclass(slots=True)
+class _Exchange:
+    """How far one exchange has come. `sent` is set before the first byte may leave: from then on it is in doubt."""
+
+    timeout_s: float
+    deadline: asyncio.Timeout
+    sent: bool = False
+    status: int | None = None
+
+
+class Http:
+    """One session to one deployment. Never retries, never follows a redirect, reads no proxy or .netrc from the environment."""
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        headers: Mapping[str, str],
+        scrub: Scrub,
+        ramp: Ramp,
+        body_bytes_max: int = BODY_BYTES_MAX,
+    ) -> None:
+        self._base = URL(base_url)
+        self._headers = headers
+        self._scrub = scrub
+        self._ramp = ramp
+        self._body_bytes_max = body_bytes_max
+        self._urls: dict[str, URL] = {}
+        self._session: aiohttp.ClientSession | None = None
+        self._closed = False
+
+    async def send(self, call: WireCall, *, timeout_s: float) -> WireReply | Failure:
+        """Make the exchange. `timeout_s` counts from the moment at which the connection is there; connecting has its own limit.
+
+        What the world does comes back as a Failure; cancellation passes through.
+        """
+        exchange = _Exchange(timeout_s, asyncio.timeout(CONNECT_S + RAMP_WAIT_S))
+        try:
+            async with exchange.deadline:
+                return await self._exchange(call, exchange)
+        except TimeoutError:  # the deadline, and aiohttp's own connect limit
+            return self._failure(exchange, Cause.TIMED_OUT, f"no whole answer in {timeout_s:g} s")
+        except aiohttp.ClientResponseError as error:
+            return self._failure(exchange, Cause.MALFORMED, f"{type(error).__name__}: not a valid HTTP response")
+        except (aiohttp.ClientError, OSError) as error:
+            return self._failure(exchange, Cause.DISCONNECTED, _told(error))
+
+    async def _exchange(self, call: WireCall, exchange: _Exchange) -> WireReply | Failure:
+        session = self._opened()
+        async with session.post(
+            self._url(call.path),
+            data=call.body,
+            headers=call.headers,
+            allow_redirects=False,
+            trace_request_ctx=exchange,
+        ) as response:
+            exchange.status = response.status
+            body = await self._read(response)
+            if body is None:
+                return Failure(
+                    cause=Cause.OVERSIZED,
+                    billable=Billable.UNKNOWN if response.status < 400 else Billable.NO,
+                    status=response.status,
+                    detail=f"a body above {self._body_bytes_max} bytes",
+                )
+            return WireReply(status=response.status, headers=response.headers, body=body, at=time.time())
+
+    async def _read(self, response: aiohttp.ClientResponse) -> bytes | None:
+        """The whole body, decompressed; None as soon as it is above the limit, and then the connection is closed."""
+        if (response.content_length or 0) > self._body_bytes_max:
+            response.close()
+            return None
+        first = await response.content.readany()
+        parts, size = [first], len(first)
+        while size <= self._body_bytes_max:
+            if response.content.at_eof():
+                return b"".join(parts) if len(parts) > 1 else first
+            part = await response.content.readany()
+            parts.append(part)
+            size += len(part)
+        response.close()
+        return None
+
+    def _failure(self, exchange: _Exchange, cause: Cause, detail: str) -> Failure:
+        """Classed by how far the exchange had come: before the first byte nothing can have been charged."""
+        detail = self._scrub.text(detail)
+        if not exchange.sent:
+            return Failure(cause=Cause.NOT_SENT, billable=Billable.NO, detail=detail)
+        if exchange.status is not None and exchange.status >= 400:  # the refusal arrived, its reasons did not
+            told = Cause.RATE_LIMITED if exchange.status == 429 else Cause.OVERLOADED
+            return Failure(
+                cause=told,
+                billable=Billable.NO,
+                status=exchange.status,
+                detail=f"HTTP {exchange.status}, then {detail}",
+            )
+        return Failure(cause=cause, billable=Billable.UNKNOWN, status=exchange.status, detail=detail)
+
+    def _url(self, path: str) -> URL:
+        url = self._urls.get(path)
+        if url is None:
+            url = self._urls[path] = self._base.with_path(self._base.path.rstrip("/") + path, keep_query=True)
+        return url
+
+    def _opened(self) -> aiohttp.ClientSession:
+        invariant(not self._closed, "a provider was used after it was closed")
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_S),
+                headers={"content-type": "application/json", **self._headers},
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
+                trace_configs=[self._trace()],
+                trust_env=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                raise_for_status=False,
+            )
+        return self._session
+
+    def _trace(self) -> aiohttp.TraceConfig:
+        """Signals that tell when a connection is about to be made, and when one is there."""
+
+        async def connecting(_: aiohttp.ClientSession, __: Any, ___: aiohttp.TraceConnectionCreateStartParams) -> None:
+            await self._ramp.turn()
+
+        async def connected(_: aiohttp.ClientSession, context: Any, __: Any) -> None:
+            exchange: _Exchange = context.trace_request_ctx
+            exchange.sent = True
+            exchange.deadline.reschedule(asyncio.get_running_loop().time() + exchange.timeout_s)
+
+        trace = aiohttp.TraceConfig()
+        trace.on_connection_create_start.append(connecting)
+        trace.on_connection_create_end.append(connected)
+        trace.on_connection_reuseconn.append(connected)
+        return trace
+
+    async def aclose(self) -> None:
+        """Close the connections; a second time is nothing."""
+        self._closed = True
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+
+def _told(error: BaseException) -> str:
+    """A detail from the class and the system's error number alone: the repr of an aiohttp exception holds request headers."""
+    system = getattr(error, "os_error", error)
+    number = getattr(system, "strerror", None) if isinstance(system, OSError) else None
+    return type(error).__name__ + (f": {number}" if isinstance(number, str) else "")

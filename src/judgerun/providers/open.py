@@ -1,0 +1,138 @@
+"""Open: from deployments, models and the environment to Profiles and Providers; what a person has wrong is refused here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from urllib.parse import urlsplit
+
+from judgerun.errors import Problem, Refused
+from judgerun.model.experiment import Deployment, Model
+from judgerun.model.profile import Profile
+from judgerun.ports import Provider
+from judgerun.providers import local, openai
+from judgerun.providers.http import BODY_BYTES_MAX, Http, Ramp
+from judgerun.providers.remote import Dialect, Remote
+from judgerun.providers.secrets import Scrub, of_url
+
+DIALECTS: Mapping[str, Dialect] = {"openai": openai}
+"""Dialects over HTTP; `local` needs none."""
+
+PLACE = "experiment.toml"
+ENVIRONMENT = "environment"
+
+
+def profile(deployment: Deployment, model: Model) -> Profile:
+    """The facts of a model at a deployment, for plan and files. Reads the weights of local models, else nothing; needs no key.
+
+    Raises Refused for a dialect that judgerun does not speak and for a local model that is not there.
+    """
+    if deployment.dialect == "local":
+        return local.profile(model)
+    return _dialect(deployment).profile(deployment)
+
+
+def problems(deployments: Iterable[Deployment], models: Iterable[Model], environ: Mapping[str, str]) -> list[Problem]:
+    """Everything that would keep these deployments from being called: dialects, addresses, keys, local models."""
+    found = [problem for deployment in deployments for problem in _wrong(deployment, environ)]
+    caps: dict[tuple[str, str], str | None] = {}
+    for model in models:
+        if model.provider.dialect == "local":
+            found += local.problems(model)
+        elif caps.setdefault((model.provider.name, model.model), model.provider.cap_field) != model.provider.cap_field:
+            wrong = f"{model.model!r} has another cap_field under another name: their request keys would be the same"
+            found.append(Problem(PLACE, f"models.{model.name}.cap_field", wrong, "one cap_field for one model"))
+    return found
+
+
+def connect(
+    deployments: Iterable[Deployment],
+    models: Iterable[Model],
+    environ: Mapping[str, str],
+    *,
+    body_bytes_max: int = BODY_BYTES_MAX,
+) -> Mapping[str, Provider]:
+    """A Provider for each deployment, by its name. Nothing is sent, and no connection is made, before the first `send`.
+
+    `models` are all models of all arms. Raises Refused with every problem at once: a key that is not in the environment,
+    a base URL that is none, a local model that is not there.
+    """
+    deployments, models = list(deployments), list(models)
+    wrong = problems(deployments, models, environ)
+    if wrong:
+        raise Refused(wrong)
+    scrub = scrubber(deployments, environ)
+    ramp = Ramp()
+    made: dict[str, Provider] = {}
+    for deployment in deployments:
+        own = [model for model in models if model.provider.name == deployment.name]
+        if deployment.dialect == "local":
+            made[deployment.name] = local.Local(own)
+        else:
+            headers = _dialect(deployment).authorise(_key(deployment, environ))
+            http = Http(deployment.base_url, headers=headers, scrub=scrub, ramp=ramp, body_bytes_max=body_bytes_max)
+            made[deployment.name] = _remote(deployment, own, http, scrub)
+    return made
+
+
+def scrubber(deployments: Iterable[Deployment], environ: Mapping[str, str]) -> Scrub:
+    """What removes the keys and URL credentials of these deployments from logs, tracebacks and reports."""
+    secrets: list[str] = []
+    for deployment in deployments:
+        key = _key(deployment, environ)
+        secrets += [key] if key else []
+        secrets += of_url(deployment.base_url)
+    return Scrub(secrets)
+
+
+def _remote(deployment: Deployment, models: Sequence[Model], http: Http, scrub: Scrub) -> Remote:
+    dialect = _dialect(deployment)
+    return Remote(
+        deployment=deployment,
+        dialect=dialect,
+        profile=dialect.profile(deployment),
+        http=http,
+        scrub=scrub,
+        cap_fields={model.model: model.provider.cap_field for model in models},
+    )
+
+
+def _dialect(deployment: Deployment) -> Dialect:
+    dialect = DIALECTS.get(deployment.dialect)
+    if dialect is None:
+        raise Refused(_unspoken(deployment))
+    return dialect
+
+
+def _unspoken(deployment: Deployment) -> Problem:
+    right = f"one of {', '.join([*sorted(DIALECTS), 'local'])}"
+    wrong = f"judgerun does not speak {deployment.dialect!r} yet"
+    return Problem(PLACE, f"providers.{deployment.name}.dialect", wrong, right)
+
+
+def _wrong(deployment: Deployment, environ: Mapping[str, str]) -> list[Problem]:
+    if deployment.dialect == "local":
+        return []
+    if deployment.dialect not in DIALECTS:
+        return [_unspoken(deployment)]
+    found = []
+    place = f"providers.{deployment.name}.base_url"
+    parts = urlsplit(deployment.base_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        found.append(Problem(PLACE, place, "is no http or https address", 'for example "https://host/v1"'))
+    elif of_url(deployment.base_url) and deployment.identity is None:
+        wrong = "holds credentials, which would enter the request keys"
+        found.append(Problem(PLACE, place, wrong, "api_key_env, with the key in the environment"))
+    name = deployment.api_key_env
+    if name is not None:
+        key = environ.get(name, "").strip()
+        if not key:
+            wrong = f"is not set; provider {deployment.name} needs its key"
+            found.append(Problem(ENVIRONMENT, name, wrong, f"export {name}=..."))
+        elif not (key.isascii() and key.isprintable()):
+            found.append(Problem(ENVIRONMENT, name, "holds characters that no key has", "export the key alone"))
+    return found
+
+
+def _key(deployment: Deployment, environ: Mapping[str, str]) -> str | None:
+    name = deployment.api_key_env
+    return (environ.get(name, "").strip() or None) if name else None

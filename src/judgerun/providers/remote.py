@@ -1,0 +1,85 @@
+"""Remote: a deployment behind HTTP, as the Provider port wants it: encode, send, class or decode, scrub; no dialect's rules."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from judgerun.model.experiment import Deployment
+from judgerun.model.profile import Profile
+from judgerun.model.reply import Failure, Reply
+from judgerun.model.request import Request
+from judgerun.ports import Answer
+from judgerun.providers import fault
+from judgerun.providers.http import Http
+from judgerun.providers.secrets import Scrub
+from judgerun.providers.wire import WireCall, WireReply
+
+ATTEMPT_HEADER = "x-judgerun-attempt"
+_REQUEST_IDS = ("x-request-id", "request-id", "x-amzn-requestid", "cf-ray")
+
+
+class Dialect(Protocol):
+    """What a dialect's module offers; all of it pure."""
+
+    def profile(self, deployment: Deployment) -> Profile: ...
+
+    def authorise(self, key: str | None) -> Mapping[str, str]: ...
+
+    def encode(self, requests: Sequence[Request], deployment: Deployment, cap_field: str | None = None) -> WireCall: ...
+
+    def decode(self, requests: Sequence[Request], wire: WireReply) -> tuple[Reply, ...] | Failure: ...
+
+
+class Remote:
+    """A deployment that speaks a dialect over HTTP."""
+
+    def __init__(
+        self,
+        *,
+        deployment: Deployment,
+        dialect: Dialect,
+        profile: Profile,
+        http: Http,
+        scrub: Scrub,
+        cap_fields: Mapping[str, str | None],
+    ) -> None:
+        self.profile = profile
+        self._deployment = deployment
+        self._dialect = dialect
+        self._http = http
+        self._scrub = scrub
+        self._cap_fields = cap_fields  # by the provider's id of a model
+
+    async def send(self, requests: Sequence[Request], *, timeout_s: float, attempt: int) -> Answer:
+        """One HTTP call. What the world does is in the Answer; only cancellation and our own bugs pass through."""
+        cap_field = self._cap_fields.get(requests[0].payload["model"])
+        call = self._dialect.encode(requests, self._deployment, cap_field)
+        call = replace(call, headers={**call.headers, ATTEMPT_HEADER: str(attempt)})
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        wire = await self._http.send(call, timeout_s=timeout_s)
+        latency_ms = round((loop.time() - started) * 1000)
+        if isinstance(wire, Failure):
+            return Answer(failure=wire, status=wire.status, latency_ms=latency_ms)
+        told = self._decoded(requests, wire)
+        given = next((wire.headers[name] for name in _REQUEST_IDS if name in wire.headers), None)
+        served_by = None if given is None else self._scrub.header(given)[:200]
+        if isinstance(told, Failure):
+            told = replace(told, detail=self._scrub.text(told.detail), raw=self._scrub.failed(told.raw))
+            return Answer(failure=told, status=wire.status, served_by=served_by, latency_ms=latency_ms)
+        return Answer(replies=told, status=wire.status, served_by=served_by, latency_ms=latency_ms)
+
+    def _decoded(self, requests: Sequence[Request], wire: WireReply) -> tuple[Reply, ...] | Failure:
+        clean = self._scrub.known(wire.body)
+        if clean is not wire.body:  # a server that echoes our key: taken out before anything is cut or kept
+            wire = replace(wire, body=clean)
+        if not 200 <= wire.status < 300:
+            return fault.classify(wire, bills_errors=self.profile.bills_errors)
+        return self._dialect.decode(requests, wire)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()

@@ -1,0 +1,70 @@
+"""Secrets: what removes keys, bearer tokens and URL credentials from any text or bytes before they leave the providers."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from urllib.parse import quote, unquote, urlsplit
+
+MASK = "[secret]"
+
+#: Shapes of secrets that we may not know: bearer tokens, credentials in URLs, keys in query strings, well-known key prefixes.
+_SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{6,}"), rf"\1 {MASK}"),
+    (re.compile(r"(?i)([a-z][a-z0-9+.-]*://)[^/\s@\"'<>]+@"), rf"\1{MASK}@"),
+    (re.compile(r"(?i)([?&](?:api[-_]?key|key|token|access[-_]?token|sig|signature)=)[^&\s\"'<>]+"), rf"\1{MASK}"),
+    (re.compile(r"(?i)((?:x-)?(?:api[-_]?key|goog-api-key)[\"']?\s*[:=]\s*[\"']?)[^\s\"',;}]{6,}"), rf"\1{MASK}"),
+    (re.compile(r"\b(?:sk|pk|gsk|xai|hf|pa|r8)[-_][A-Za-z0-9_-]{12,}"), MASK),
+    (re.compile(r"\bAIza[A-Za-z0-9_-]{20,}"), MASK),
+)
+
+
+class Scrub:
+    """Removes the secrets it was given, in every spelling in which a body may echo them; and, from texts, what looks like one."""
+
+    __slots__ = ("_raw", "_texts")
+
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        texts = {form for value in values if value for form in _spellings(value)}
+        self._texts = sorted(texts, key=len, reverse=True)  # the longest first: one spelling may hold another
+        self._raw = [text.encode() for text in self._texts]
+
+    def __repr__(self) -> str:
+        return f"Scrub({len(self._texts)} spellings)"
+
+    def text(self, text: str) -> str:
+        """The text without known secrets and without anything in the shape of one."""
+        for known in self._texts:
+            text = text.replace(known, MASK)
+        for shape, put in _SHAPES:
+            text = shape.sub(put, text)
+        return text
+
+    def header(self, value: str) -> str:
+        """The value of a header without the known secrets."""
+        return self.known(value.encode("utf-8", "surrogateescape")).decode("utf-8", "replace")
+
+    def known(self, raw: bytes) -> bytes:
+        """The bytes without the known secrets; the same object when they hold none, which is the rule."""
+        for known in self._raw:
+            if known in raw:
+                raw = raw.replace(known, MASK.encode())
+        return raw
+
+    def failed(self, raw: bytes) -> bytes:
+        """The body of an error: also without what looks like a secret, for servers echo what they were sent."""
+        return self.text(raw.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+
+def of_url(url: str) -> tuple[str, ...]:
+    """The credentials that a URL holds, raw and decoded; empty when it holds none."""
+    parts = urlsplit(url)
+    found = [part for part in (parts.username, parts.password) if part]
+    return tuple(dict.fromkeys([*found, *map(unquote, found)]))
+
+
+def _spellings(value: str) -> set[str]:
+    """A secret as it is, as JSON would escape it, and as a URL would."""
+    escaped = json.dumps(value)[1:-1]
+    return {value, escaped, escaped.replace("/", "\\/"), quote(value, safe="")}
