@@ -46,8 +46,8 @@ def llama() -> Iterator[str]:
 
 def step(*command: str, env: dict[str, str], fine: tuple[int, ...] = (0,)) -> None:
     """Print a command, run it, and stop where it ends otherwise than it may."""
-    print("\n$", " ".join(command), flush=True)
-    done = subprocess.run([sys.executable, "-m", *command], cwd=ROOT, env=env, check=False)
+    print("\n$ judgerun", " ".join(command), flush=True)
+    done = subprocess.run([str(Path(sys.executable).parent / "judgerun"), *command], cwd=ROOT, env=env, check=False)
     if done.returncode not in fine:
         raise SystemExit(done.returncode)
 
@@ -58,11 +58,11 @@ def main() -> None:
     subprocess.run([sys.executable, str(ROOT / "prompts" / "trajectories" / "prepare.py")], env=env, check=True)
     with llama() as url:
         env["JUDGERUN_LLAMA_URL"] = url
-        step("judgerun", "check", "trajectories", env=env)
-        step("judgerun", "plan", "trajectories", "--budget", "local", env=env)
-        step("judgerun", "run", "trajectories", "--budget", "local", "--yes", env=env, fine=(0, FINDINGS))
-        step("judgerun", "audit", "trajectories", env=env, fine=(0, FINDINGS))
-        step("judgerun", "report", "trajectories", env=env)
+        step("check", "trajectories", env=env)
+        step("plan", "trajectories", "--budget", "local", env=env)
+        step("run", "trajectories", "--budget", "local", "--yes", env=env, fine=(0, FINDINGS))
+        step("audit", "trajectories", env=env, fine=(0, FINDINGS))
+        step("report", "trajectories", env=env)
     print(f"\nreport: {ROOT / 'results' / 'trajectories' / 'report.md'}")
 
 
