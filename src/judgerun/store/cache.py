@@ -1,0 +1,161 @@
+"""Cache: the Store port for real runs: one writer over aiosqlite, with group commit and no timer.
+
+What may live here: how operations are queued, grouped, run in the writer's thread and answered. What they do is books.py's.
+
+The writer takes what is queued, runs it in one transaction, commits, answers, and looks again. While one commit waits for
+the disk the next group gathers, so a group is as large as the load makes it: an operation alone waits for nobody, and under
+load hundreds share one sync. An operation belongs to the writer once it is queued: cancelling its caller does not take it
+back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import aiosqlite
+
+from judgerun.errors import StoreError
+from judgerun.ledger.entry import Amount, Decision, EntryKind
+from judgerun.ports import Claim, Clock, Closing, Grant
+from judgerun.store.books import Books, Operation
+from judgerun.store.front import Front
+from judgerun.store.locks import Locks
+from judgerun.store.reader import Reader
+from judgerun.store.schema import open_reader, open_writer, wrapped
+
+T = TypeVar("T")
+
+GROUP_MAX = 512  # operations in one transaction
+
+
+class Writer(aiosqlite.Connection):
+    """An aiosqlite connection that can run a whole function in its thread."""
+
+    async def run(self, function: Callable[[], T]) -> T:
+        """The result of `function`, run in the connection's thread.
+
+        aiosqlite offers one statement per hop between threads; a group of hundreds of operations wants one hop in all.
+        `_execute` is the method by which aiosqlite itself hands every statement over (stable since 0.1, pinned by us to a
+        minor version), and the thread is still its own: the connection is used by nobody else.
+        """
+        result: T = await self._execute(function)  # type: ignore[no-untyped-call]
+        return result
+
+
+class Cache(Front):
+    """The cache.db of a run. Open with `Cache.open`, close with `aclose` (or use as an async context)."""
+
+    def __init__(self, *, path: Path, clock: Clock, locks: Locks, writer: Writer, books: Books, reader: Reader) -> None:
+        super().__init__(path=path, clock=clock, locks=locks, books=books, reader=reader)
+        self._writer = writer
+        self._queue: deque[tuple[Operation, asyncio.Future[Any]]] = deque()
+        self._ready = asyncio.Event()
+        self._closing = False
+        self._task = asyncio.get_running_loop().create_task(self._write(), name="cache writer")
+
+    @classmethod
+    async def open(cls, path: Path | str, *, clock: Clock) -> Self:
+        """Open a cache, made or migrated if need be. StoreError as `schema.open_writer`."""
+        place = Path(path)
+        locks = Locks(place)
+        writer = Writer(lambda: open_writer(place, locks), iter_chunk_size=64)
+        try:
+            await writer
+            try:
+                reader = Reader(open_reader(place), place)
+            except BaseException:
+                await writer.close()
+                raise
+        except BaseException:
+            locks.close()
+            raise
+        return cls(path=place, clock=clock, locks=locks, writer=writer, books=Books(writer._conn), reader=reader)
+
+    async def reserve(self, claim: Claim) -> Grant:
+        """As `Front.reserve`. When the caller is cancelled while it waits, the attempt is given back: nobody will send it."""
+        future = self._submit(partial(self._books.reserve, claim, self._clock.wall()))
+        try:
+            grant: Grant = await asyncio.shield(future)
+        except asyncio.CancelledError:
+            future.add_done_callback(self._give_back)
+            raise
+        return grant
+
+    async def _do(self, operation: Callable[[], T]) -> T:
+        # Shielded: a cancelled caller must not mark the future done, or its operation's error would be lost with it.
+        result: T = await asyncio.shield(self._submit(operation))
+        return result
+
+    def _submit(self, operation: Operation) -> asyncio.Future[Any]:
+        if self._closing or self._task.done():
+            raise StoreError(f"{self.path} is closed")
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._queue.append((operation, future))
+        self._ready.set()
+        return future
+
+    def _give_back(self, future: asyncio.Future[Grant]) -> None:
+        """Void, unsent, an attempt whose reserver was cancelled before it was told."""
+        if future.cancelled() or future.exception() is not None:
+            return
+        grant = future.result()
+        if grant.decision is Decision.RESERVED and grant.attempt is not None:
+            void = Closing(attempt=grant.attempt, kind=EntryKind.VOID, amount=Amount(), sent=False)
+            operation = partial(self._books.close, void, self._clock.wall())
+            self._queue.append((operation, asyncio.get_running_loop().create_future()))
+            self._ready.set()
+
+    async def _write(self) -> None:
+        """The one writer: take what is queued, commit, answer, repeat; ends when closing and nothing is queued."""
+        while True:
+            if not self._queue:
+                if self._closing:
+                    return
+                self._ready.clear()
+                await self._ready.wait()
+                continue
+            group = [self._queue.popleft() for _ in range(min(len(self._queue), GROUP_MAX))]
+            operations = [operation for operation, _ in group]
+            try:
+                results = await self._writer.run(partial(self._books.transact, operations))
+            except BaseException as error:
+                self._answer(group, [StoreError(f"{self.path}: the writer was stopped")] * len(group))
+                raise error
+            self._answer(group, results)
+
+    def _answer(self, group: Sequence[tuple[Operation, asyncio.Future[Any]]], results: Sequence[Any]) -> None:
+        for (_, future), result in zip(group, results, strict=True):
+            if future.cancelled():
+                continue
+            if not isinstance(result, BaseException):
+                future.set_result(result)
+                continue
+            try:
+                with wrapped(self.path):
+                    raise result
+            except Exception as error:  # noqa: BLE001 - raised in the caller
+                future.set_exception(error)
+
+    async def aclose(self) -> None:
+        """Run what is queued, then close. An owner that did not `leave` is left to be recovered, as after a crash."""
+        if self._closing:
+            return
+        self._closing = True
+        self._ready.set()
+        try:
+            await asyncio.shield(self._task)
+        finally:
+            self._reader.close()
+            await self._writer.close()
+            self._locks.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()

@@ -1,0 +1,128 @@
+"""Front: the Store port over books, owners and a reader, for whatever way of running an operation a subclass has.
+
+What may live here: which transaction answers which method. How a transaction is run and awaited is the subclasses' part.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from judgerun.errors import InvariantBroken
+from judgerun.ledger.budget import Budget
+from judgerun.ledger.entry import Amount
+from judgerun.model.kept import Kept, Lost
+from judgerun.model.request import Request, RequestKey
+from judgerun.ports import Claim, Clock, Closed, Closing, Grant, Standing
+from judgerun.store.books import Books
+from judgerun.store.locks import Locks
+from judgerun.store.owners import Owners
+from judgerun.store.pins import Pins
+from judgerun.store.reader import Reader
+
+T = TypeVar("T")
+
+
+class Front(ABC):
+    """A Store. `books` belongs to whoever runs transactions; `reader` to the caller of the synchronous reads."""
+
+    def __init__(self, *, path: Path | None, clock: Clock, locks: Locks, books: Books, reader: Reader) -> None:
+        self.path = path
+        self._clock = clock
+        self._locks = locks
+        self._books = books
+        self._owners = Owners(books, locks)
+        self._pins = Pins(books)
+        self._reader = reader
+        self._owner: int | None = None
+        self._experiment = ""
+        self._budget = ""
+
+    @abstractmethod
+    async def _do(self, operation: Callable[[], T]) -> T:
+        """Run an operation in a transaction; return when it is durable. A cancelled caller does not undo it."""
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """Close the cache. An owner that did not `leave` is left to be recovered, as after a crash."""
+
+    # -- the port
+
+    async def enter(self, *, experiment: str, budget: Budget) -> int:
+        """Register this process as an owner (row and OS lock). The owner id."""
+        self._owner = await self._do(partial(self._owners.enter, experiment, budget, self._clock.wall()))
+        self._experiment, self._budget = experiment, budget.name
+        return self._owner
+
+    async def leave(self, idle: Mapping[str, float]) -> None:
+        """Close the owner: forfeit what it left open, add its idle seconds."""
+        await self._do(partial(self._owners.leave, idle, self._clock.wall()))
+        self._owners.left()
+        self._owner = None
+
+    async def recover(self) -> int:
+        """Forfeit what dead owners left open; how many attempts."""
+        return await self._do(partial(self._owners.recover, self._clock.wall()))
+
+    async def reserve(self, claim: Claim) -> Grant:
+        """One atomic decision; on `reserved` an open attempt. See `Books.reserve` for the order."""
+        return await self._do(partial(self._books.reserve, claim, self._clock.wall()))
+
+    async def close(self, closing: Closing) -> Closed:
+        """End an attempt. InvariantBroken when it is not open."""
+        return await self._do(partial(self._books.close, closing, self._clock.wall()))
+
+    async def lose(self, request: Request, reason: str) -> None:
+        """Record that a request failed with no attempts left."""
+        await self._do(partial(self._books.lose, request, reason, self._clock.wall()))
+
+    async def note(self, kind: str, subject: str, detail: str) -> None:
+        """An event row; `freeze` and `unfreeze` with a budget's name as subject take effect."""
+        await self._do(partial(self._books.note, kind, subject, detail, self._clock.wall()))
+
+    def lookup(self, key: RequestKey) -> Kept | Lost | None:
+        """What the cache says of a request now."""
+        return self._reader.lookup(key)
+
+    def is_open(self, key: RequestKey) -> bool:
+        """Whether any process has an open attempt for the key."""
+        return self._reader.is_open(key)
+
+    def stop_asked(self) -> bool:
+        """Whether `judgerun stop` asked this owner to drain."""
+        return self._owner is not None and self._reader.stop_asked(self._owner)
+
+    def standing(self) -> Standing:
+        """How the money of the entered experiment and budget stands now."""
+        if not self._experiment:
+            raise InvariantBroken("standing() without enter()")
+        return self._reader.standing(self._experiment, self._budget)
+
+    # -- beside the port: what commands do to a cache
+
+    async def adjust(self, attempt: int, amount: Amount, *, document: str) -> Closed:
+        """Book what a closed attempt really cost, on the word of a document. Refused without one."""
+        return await self._do(partial(self._books.adjust, attempt, amount, document=document, now=self._clock.wall()))
+
+    async def unfreeze(self, budget: str, because: str) -> bool:
+        """Reopen a frozen budget, on the record; whether it was frozen."""
+        return await self._do(partial(self._pins.unfreeze, budget, because, self._clock.wall()))
+
+    async def ask_stop(self, experiment: str) -> int:
+        """Ask the living processes of an experiment to drain; how many there are."""
+        return await self._do(partial(self._owners.ask_stop, experiment, self._clock.wall()))
+
+    async def progress(self, document: str) -> None:
+        """What this process says of itself (JSON), for `status` in another terminal."""
+        await self._do(partial(self._owners.progress, document, self._clock.wall()))
+
+    async def pin(self, experiment: str, digests: Mapping[str, str]) -> dict[str, str]:
+        """Pin the digests of files; for each file that was pinned with another digest before, that digest."""
+        return await self._do(partial(self._pins.pin, experiment, digests, self._clock.wall()))
+
+    async def plan(self, experiment: str, digest: str, files: Mapping[str, str]) -> bool:
+        """Record a plan; whether it differs from the experiment's last one."""
+        return await self._do(partial(self._pins.plan, experiment, digest, files, self._clock.wall()))

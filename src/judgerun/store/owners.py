@@ -1,0 +1,89 @@
+"""Owners: the processes that run on a cache, as transactions: enter, leave, recover, stop, progress.
+
+What may live here: who is alive, and what becomes of attempts that a process left open. An owner is alive while its byte of
+cache.db.lock is held; the byte is taken before the owner's row commits, so a row without a lock is a dead process.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from judgerun.errors import InvariantBroken
+from judgerun.ledger.budget import Budget
+from judgerun.model.reply import Billable, Cause, Failure
+from judgerun.store.books import Books
+from judgerun.store.locks import Locks
+from judgerun.store.queries import SQL
+
+DIED = Failure(cause=Cause.OWNER_DIED, billable=Billable.UNKNOWN, detail="its process ended without closing it")
+LEFT = Failure(cause=Cause.INTERRUPTED, billable=Billable.UNKNOWN, detail="its process stopped while it was in flight")
+
+
+class Owners:
+    """The owner rows of one cache, as one process sees them."""
+
+    def __init__(self, books: Books, locks: Locks) -> None:
+        self._books = books
+        self._locks = locks
+
+    def enter(self, experiment: str, budget: Budget, now: float) -> int:
+        """Register this process; its id. One owner at a time for each Store."""
+        if self._books.owner is not None:
+            raise InvariantBroken(f"this store already runs as owner {self._books.owner}")
+        owner = self._books.connection.execute(SQL["new_owner"], (os.getpid(), experiment, budget.name, now)).lastrowid
+        assert owner is not None
+        self._locks.take(owner)
+        self._books.join(owner=owner, experiment=experiment, budget=budget)
+        return owner
+
+    def leave(self, idle: Mapping[str, float], now: float) -> int:
+        """Forfeit what this process left open, add its idle seconds, close its row; how many were forfeited."""
+        books = self._books
+        owner, experiment = books.owner, books.experiment
+        if owner is None:
+            raise InvariantBroken("leave() without enter()")
+        left = self._forfeit(owner, LEFT, now)
+        for cause, seconds in idle.items():
+            books.connection.execute(SQL["add_idle"], (experiment, cause, seconds))
+        books.connection.execute(SQL["close_owner"], (now, owner))
+        return left
+
+    def left(self) -> None:
+        """After `leave` has committed: the lock goes, and nothing more is reserved."""
+        if self._books.owner is not None:
+            self._locks.drop(self._books.owner)
+            self._books.owner = None
+
+    def recover(self, now: float) -> int:
+        """Forfeit what dead owners left open and close their rows; how many attempts.
+
+        The lock test and the forfeits are one write transaction, so two recoverers cannot both do it.
+        """
+        forfeited = 0
+        for owner, *_ in self._books.connection.execute(SQL["open_owners"]).fetchall():
+            if owner != self._books.owner and not self._locks.alive(owner):
+                forfeited += self._forfeit(owner, DIED, now)
+                self._books.connection.execute(SQL["close_owner"], (now, owner))
+        return forfeited
+
+    def ask_stop(self, experiment: str, now: float) -> int:
+        """Ask the living processes of an experiment to drain; how many there are."""
+        asked = 0
+        for owner, _, theirs, *_ in self._books.connection.execute(SQL["open_owners"]).fetchall():
+            if theirs == experiment and self._locks.alive(owner):
+                self._books.connection.execute(SQL["ask_stop"], (owner, now))
+                asked += 1
+        return asked
+
+    def progress(self, document: str, now: float) -> None:
+        """What this process says of itself, for `status` elsewhere."""
+        if self._books.owner is None:
+            raise InvariantBroken("progress() without enter()")
+        self._books.connection.execute(SQL["put_progress"], (self._books.owner, now, document))
+
+    def _forfeit(self, owner: int, why: Failure, now: float) -> int:
+        attempts = self._books.connection.execute(SQL["owner_attempts"], (owner,)).fetchall()
+        for (attempt,) in attempts:
+            self._books.forfeit(attempt, why, now)
+        return len(attempts)

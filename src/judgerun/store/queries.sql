@@ -1,0 +1,178 @@
+-- Every query that runs on a call, or on opening, by name. `?` in the order of the columns named.
+
+-- begin: take the write lock at once, so that what is read inside is what is decided on
+begin immediate;
+
+-- data_version: changes when another connection has committed
+pragma data_version;
+
+-- accounts: every account of a budget with its balances
+select id, budget, experiment, stage, condition, provider, day,
+       settled_nanos, settled_calls, settled_tokens, settled_gpu_ms,
+       forfeited_nanos, forfeited_calls, forfeited_tokens, forfeited_gpu_ms,
+       held_nanos, held_calls, held_tokens, held_gpu_ms
+from account where budget = ?;
+
+-- find_account: the id of a leaf
+select id from account
+where budget = ? and experiment = ? and stage = ? and condition = ? and provider = ? and day = ?;
+
+-- new_account: a leaf that nothing was spent on yet
+insert into account (budget, experiment, stage, condition, provider, day) values (?, ?, ?, ?, ?, ?);
+
+-- book: add to the balances of an account
+update account set
+  settled_nanos = settled_nanos + ?, settled_calls = settled_calls + ?,
+  settled_tokens = settled_tokens + ?, settled_gpu_ms = settled_gpu_ms + ?,
+  forfeited_nanos = forfeited_nanos + ?, forfeited_calls = forfeited_calls + ?,
+  forfeited_tokens = forfeited_tokens + ?, forfeited_gpu_ms = forfeited_gpu_ms + ?,
+  held_nanos = held_nanos + ?, held_calls = held_calls + ?,
+  held_tokens = held_tokens + ?, held_gpu_ms = held_gpu_ms + ?,
+  tries = tries + ?
+where id = ?;
+
+-- frozen: the last freeze or unfreeze of a budget
+select kind, detail from event
+where subject = ? and kind in ('freeze', 'unfreeze') order by id desc limit 1;
+
+-- state_of: a request's id, whether it has a reply, and its open attempt
+select r.id, p.request is not null, c.attempt
+from request r
+left join reply p on p.request = r.id
+left join carried c on c.request = r.id and c.open = 1
+where r.key = ?;
+
+-- new_request: a request seen for the first time
+insert into request (key, kind, deployment, adapter, draw, body) values (?, ?, ?, ?, ?, ?);
+
+-- new_attempt: an open attempt with what it needs
+insert into attempt (owner, account, model, need_nanos, need_calls, need_tokens, need_gpu_ms,
+                     tokens_expected, bound_by, at, open, sent)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 1);
+
+-- carry: an open attempt carries a request
+insert into carried (request, attempt, open) values (?, ?, 1);
+
+-- new_entry: one line of the ledger
+insert into entry (attempt, kind, nanos, calls, tokens, gpu_ms, at, document) values (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- open_attempt: account, hold, leaf and rate key of an open attempt
+select a.account, a.need_nanos, a.need_calls, a.need_tokens, a.need_gpu_ms,
+       c.budget, c.experiment, c.stage, c.condition, c.provider, c.day
+from attempt a join account c on c.id = a.account
+where a.id = ? and a.open = 1;
+
+-- carried_open: the requests that an open attempt carries
+select r.key, r.id from carried c join request r on r.id = c.request where c.open = 1 and c.attempt = ?;
+
+-- close_attempt: how an open attempt ended
+update attempt set open = 0, closed_at = ?, sent = ?, tokens_actual = ?, status = ?, cause = ?, billable = ?, detail = ?,
+                   served_by = ?, latency_ms = ?, raw = ?
+where id = ? and open = 1;
+
+-- release: a request is no longer carried by an open attempt
+update carried set open = 0 where request = ? and attempt = ?;
+
+-- new_reply: an answer
+insert into reply (request, attempt, at, finish, finish_raw, input_fresh, cache_read, cache_write, output_visible,
+                   reasoning, cost, reported_cost, input_cut, served_model, fingerprint, raw_digest, text, raw)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- new_vector: the vector of an embedding
+insert into vector (request, dim, data) values (?, ?, ?);
+
+-- find_request: the id of a key
+select id from request where key = ?;
+
+-- lose: a request was given up
+insert into lost (request, reason, at) values (?, ?, ?)
+on conflict (request) do update set reason = excluded.reason, at = excluded.at;
+
+-- new_event: something happened
+insert into event (at, kind, subject, detail) values (?, ?, ?, ?);
+
+-- booked: closings and adjusts of an attempt, oldest first
+select kind, nanos, calls, tokens, gpu_ms from entry where attempt = ? and kind in ('settle', 'void', 'forfeit')
+union all
+select kind, nanos, calls, tokens, gpu_ms from
+  (select kind, nanos, calls, tokens, gpu_ms from entry where attempt = ? and kind = 'adjust' order by id);
+
+-- attempt_leaf: account, hold and leaf of any attempt
+select a.account, a.need_nanos, a.need_calls, a.need_tokens, a.need_gpu_ms,
+       c.budget, c.experiment, c.stage, c.condition, c.provider, c.day
+from attempt a join account c on c.id = a.account
+where a.id = ?;
+
+-- recent_attempts: attempts above an id, newest first, as rate windows see them
+select a.id, c.provider, a.model, a.at, a.open, a.sent, coalesce(a.tokens_actual, a.tokens_expected)
+from attempt a join account c on c.id = a.account
+where a.id > ? order by a.id desc;
+
+-- ended_attempt: how an attempt that was open counts in rate windows now
+select open, sent, coalesce(tokens_actual, tokens_expected) from attempt where id = ?;
+
+-- new_owner: a process begins
+insert into owner (pid, experiment, budget, started) values (?, ?, ?, ?);
+
+-- close_owner: a process has ended
+update owner set closed = ? where id = ? and closed is null;
+
+-- open_owners: processes that have not ended, dead ones included
+select id, pid, experiment, budget, started from owner where closed is null order by id;
+
+-- owner_attempts: what an owner has open
+select id from attempt where owner = ? and open = 1 order by id;
+
+-- add_idle: waiting adds up over an experiment's life
+insert into idle (experiment, cause, seconds) values (?, ?, ?)
+on conflict (experiment, cause) do update set seconds = seconds + excluded.seconds;
+
+-- ask_stop: a process is asked to drain
+insert into stop (owner, at) values (?, ?) on conflict (owner) do nothing;
+
+-- stop_asked: whether it was
+select 1 from stop where owner = ?;
+
+-- put_progress: what a process says of itself
+insert into progress (owner, at, document) values (?, ?, ?)
+on conflict (owner) do update set at = excluded.at, document = excluded.document;
+
+-- put_pin: the digest of a file at first use
+insert into pin (experiment, file, digest, at) values (?, ?, ?, ?)
+on conflict (experiment, file) do update set digest = excluded.digest, at = excluded.at;
+
+-- last_plan: the newest plan of an experiment
+select digest, files from plan where experiment = ? order by id desc limit 1;
+
+-- new_plan: a plan that differs from the last
+insert into plan (experiment, digest, files, at) values (?, ?, ?, ?);
+
+-- kept: a reply without its body and vector
+select p.attempt, c.experiment, r.kind, p.finish, p.finish_raw, p.input_fresh, p.cache_read, p.cache_write,
+       p.output_visible, p.reasoning, p.cost, p.reported_cost, p.input_cut, p.served_model, p.fingerprint,
+       p.raw_digest, p.text
+from request r
+join reply p on p.request = r.id
+join attempt a on a.id = p.attempt
+join account c on c.id = a.account
+where r.key = ?;
+
+-- lost_reason: why a request was given up
+select l.reason from request r join lost l on l.request = r.id where r.key = ?;
+
+-- is_open: whether any process has an open attempt for a key
+select 1 from request r join carried c on c.request = r.id and c.open = 1 where r.key = ?;
+
+-- spend: dollars by experiment and condition of a budget, or of any budget for one experiment
+select budget, experiment, condition, sum(settled_nanos), sum(forfeited_nanos), sum(held_nanos), sum(tries)
+from account where budget = ? or experiment = ?
+group by budget, experiment, condition;
+
+-- idle_of: waiting of an experiment
+select cause, seconds from idle where experiment = ?;
+
+-- raw_reply: body of a reply
+select p.raw from request r join reply p on p.request = r.id where r.key = ?;
+
+-- vector_of: dimension and vector of a key
+select v.dim, v.data from request r join vector v on v.request = r.id where r.key = ?;
