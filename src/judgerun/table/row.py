@@ -73,6 +73,22 @@ class Row:
     joined: Mapping[str, Any] = field(default_factory=dict)  # names bound by `with`
     state: Literal["live", "failed", "pending"] = "live"
     reason: str = ""
+    root: str = ""  # id of the source row from which it stems
+    origins: tuple[str, ...] = ()  # the ids that it had before each explode, nearest first
+    weight: int = 1  # rows for which a failed or pending row stands, at most; its id then ends in "/*"
+
+    @property
+    def anonymous(self) -> bool:
+        """Whether it only stands for rows whose ids are not known."""
+        return self.state != "live" and self.id.endswith("/*")
+
+    @property
+    def ranking(self) -> tuple[str, tuple[Candidate, ...]] | None:
+        """The nearest ranking stage and its candidates."""
+        for stage, outcome in reversed(list(self.stages.items())):
+            if (candidates := outcome.candidates) is not None:
+                return stage, candidates
+        return None
 
     @property
     def outcome(self) -> Outcome | None:

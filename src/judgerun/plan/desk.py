@@ -1,0 +1,171 @@
+"""Desk: every wish for a reply passes here; it is answered from the cache, shares another's call, or becomes a cell."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from judgerun.errors import invariant
+from judgerun.model.condition import matches
+from judgerun.model.kept import Cell, Kept, Lost
+from judgerun.model.request import Request, RequestKey, digest
+from judgerun.plan.feed import rank
+from judgerun.plan.tally import Tally
+from judgerun.table.row import Row
+
+Lookup = Callable[[RequestKey], Kept | Lost | None]
+
+PREFIX = 16
+"""Bytes of a key by which the desk remembers that it has seen it."""
+
+_DIGEST_SPACE = 2**256
+
+
+class Asker(Protocol):
+    """A node whose rows need replies."""
+
+    def hold(self, root: str) -> None: ...
+    def release(self, root: str) -> None: ...
+
+    def cell(self, ask: Ask) -> Cell:
+        """The cell to be sent."""
+        ...
+
+    def settle(self, ask: Ask, found: Kept | Lost, *, shared: bool) -> None:
+        """Go on with what became of it."""
+        ...
+
+    def pend(self, ask: Ask) -> None:
+        """It stays without a reply: send a pending mark down."""
+        ...
+
+
+@dataclass(slots=True)
+class Ask:
+    """One cell's wish for a reply: the row, where it asks, and the request. `slot` and `draw` are the asker's own."""
+
+    node: Asker
+    slot: Any
+    row: Row
+    draws: tuple[tuple[str, int], ...]
+    request: Request
+    place: tuple[int, ...]  # behind the block in plan order
+    tally: Tally
+
+
+@dataclass(slots=True, kw_only=True)
+class Desk:
+    """Open cells by key, those that are ready to be taken, and which keys were seen."""
+
+    seed: int
+    lookup: Lookup
+    only: str | None = None
+    quiet: bool = False  # nothing more is given out: what has no reply stays pending
+    open: dict[RequestKey, list[Ask]] = field(default_factory=dict)
+    lost: dict[RequestKey, Lost] = field(default_factory=dict)  # in the life of this flow
+    total: int = 0
+    _ready: list[tuple[tuple[int, ...], int, Cell]] = field(default_factory=list)
+    _seen: set[bytes] = field(default_factory=set)
+    _given_up: set[bytes] = field(default_factory=set)  # seen, and left pending
+    _count: int = 0
+    _block: tuple[str, int] = ("", -1)
+    _allowed: dict[str, bool] = field(default_factory=dict)
+
+    def ask(self, ask: Ask) -> None:
+        """Answer from the cache, join an open cell, or open a new one."""
+        key, tally = ask.request.key, ask.tally
+        prefix = key[:PREFIX]
+        tally.planned += 1
+        self._digest(ask)
+        found = self.lookup(key) or self.lost.get(key)
+        if found is not None:
+            shared = prefix in self._seen
+            self._seen.add(prefix)
+            ask.node.settle(ask, found, shared=shared)
+        elif (waiting := self.open.get(key)) is not None:
+            tally.twins += 1
+            ask.node.hold(ask.row.root)
+            waiting.append(ask)
+        elif prefix in self._given_up:
+            tally.twins += 1
+            ask.node.pend(ask)
+        elif not self._wanted(tally.condition):
+            ask.node.pend(ask)
+        elif self.quiet:
+            self._given_up.add(prefix)
+            ask.node.pend(ask)
+        else:
+            self._open(ask, prefix)
+
+    def _open(self, ask: Ask, prefix: bytes) -> None:
+        self._seen.add(prefix)
+        self.open[ask.request.key] = [ask]
+        ask.node.hold(ask.row.root)
+        cell = ask.node.cell(ask)
+        self._count += 1
+        heapq.heappush(self._ready, (cell.rank, self._count, cell))
+
+    def rank(self, ask: Ask) -> tuple[int, ...]:
+        """The place of a cell in plan order."""
+        return (self.block(ask.row.block), *ask.place)
+
+    def block(self, name: str) -> int:
+        """The place of a block in seeded order; the last one is remembered."""
+        if self._block[0] != name or self._block[1] < 0:
+            self._block = (name, rank(self.seed, name))
+        return self._block[1]
+
+    @property
+    def ready(self) -> bool:
+        """Whether a cell can be taken now."""
+        return bool(self._ready)
+
+    def take(self) -> Cell | None:
+        """The first of the ready cells in plan order."""
+        return heapq.heappop(self._ready)[2] if self._ready else None
+
+    def resolve(self, cell: Cell, outcome: Kept | Lost) -> None:
+        """What became of an open cell, for all that wait for it."""
+        waiting = self.open.pop(cell.request.key, None)
+        invariant(waiting is not None, f"{cell.condition} {cell.id} is not open")
+        if isinstance(outcome, Lost):
+            self.lost[cell.request.key] = outcome
+        for n, ask in enumerate(waiting or ()):
+            if n:
+                ask.tally.twins -= 1
+            ask.node.settle(ask, outcome, shared=n > 0)
+            ask.node.release(ask.row.root)
+
+    def abandon(self, key: RequestKey) -> None:
+        """Leave an open cell pending for good, with all that wait for it; the memory of it is freed."""
+        prefix = key[:PREFIX]
+        self._seen.discard(prefix)
+        self._given_up.add(prefix)
+        for ask in self.open.pop(key, ()):
+            ask.node.pend(ask)
+            ask.node.release(ask.row.root)
+
+    def close(self) -> None:
+        """Give out nothing more, and leave every open cell pending."""
+        self.quiet = True
+        self._ready.clear()
+        while self.open:
+            self.abandon(next(iter(self.open)))
+
+    def waiting(self) -> Iterator[Ask]:
+        """Every open wish."""
+        return (ask for waiting in self.open.values() for ask in waiting)
+
+    def _wanted(self, condition: str) -> bool:
+        if self.only is None:
+            return True
+        if condition not in self._allowed:
+            self._allowed[condition] = matches(self.only, condition)
+        return self._allowed[condition]
+
+    def _digest(self, ask: Ask) -> None:
+        """Add the cell to the plan's digest: a sum, so that it does not matter in which order cells became known."""
+        name = [ask.tally.condition.encode(), ask.row.id.encode(), repr(ask.draws).encode(), ask.request.key]
+        self.total = (self.total + int(digest(name), 16)) % _DIGEST_SPACE

@@ -1,0 +1,127 @@
+"""Flow: the pure engine between an experiment and its replies; rows are pushed through the stages as replies arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from judgerun.model.experiment import Experiment
+from judgerun.model.kept import Cell, Kept, Lost
+from judgerun.model.profile import Profile
+from judgerun.model.request import RequestKey
+from judgerun.model.rows import Inputs
+from judgerun.plan.counts import Counts
+from judgerun.plan.desk import Desk, Lookup
+from judgerun.plan.feed import Feed
+from judgerun.plan.graph import Graph, build
+from judgerun.plan.requests import Count
+from judgerun.plan.tally import Tally
+from judgerun.table.row import Row
+
+Matrix = Callable[[Sequence[RequestKey]], np.ndarray]
+"""Vectors of embedding requests: float32 (n, dimensions), rows in the order of the keys; may be a memory map."""
+
+
+class Flow:
+    """Cells of an experiment in plan order, each as soon as what it needs is there.
+
+    A survey takes every cell and resolves none: `for cell in flow.survey(): ...`. A run takes cells, buys replies and
+    resolves them; what it leaves open stays pending. `finish` ends both: afterwards `counts` is complete.
+
+    Raises Refused where the experiment cannot be planned: an ambiguous join, an explode without a bound.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        inputs: Inputs,
+        *,
+        profiles: Mapping[str, Profile],
+        lookup: Lookup,
+        matrix: Matrix,
+        count: Count | None = None,
+        keep: bool = False,
+        only: str | None = None,
+        limit: int | None = None,
+    ) -> None:
+        self.experiment = experiment
+        self._desk = Desk(seed=experiment.seed, lookup=lookup, only=only)
+        self._graph: Graph = build(
+            experiment, inputs, desk=self._desk, profiles=profiles, matrix=matrix, count=count, keep=keep
+        )
+        self._feed = Feed(self._graph.sources, seed=experiment.seed, limit=limit)
+        self._feed.attach(self._graph.common.barriers)
+
+    def take(self, *, blocks: int | None = None) -> Cell | None:
+        """The next ready cell in plan order, None when none is ready now. Blocks are opened as needed, at most `blocks` of
+        them in this call where that is given (None then means only that so many had nothing to send: look at `drained`).
+        """
+        opened = 0
+        while not self._desk.ready:
+            if self._rank(full_only=True):
+                continue
+            if blocks is not None and opened >= blocks:
+                return None
+            if self._feed.open():
+                opened += 1
+            elif not self._rank(full_only=False):
+                return None
+        return self._desk.take()
+
+    def _rank(self, *, full_only: bool) -> bool:
+        """Let rankings work off the queries that wait for them; whether any did."""
+        return any(ranking.flush(full_only=full_only) for ranking in self._graph.rankings)
+
+    def resolve(self, cell: Cell, outcome: Kept | Lost) -> None:
+        """What became of a taken cell; pushes downstream, whereby new cells become ready."""
+        self._desk.resolve(cell, outcome)
+
+    def abandon(self, cell: Cell) -> None:
+        """Leave a taken cell pending for good and free what is kept for it; all downstream of it becomes pending."""
+        self._desk.abandon(cell.request.key)
+
+    def survey(self) -> Iterator[Cell]:
+        """Every cell that is to be sent and can be known now, in plan order; then the flow is finished. Nothing is kept of
+        a cell once the next is asked for.
+        """
+        while (cell := self.take()) is not None:
+            yield cell
+            self.abandon(cell)
+        self.finish()
+
+    @property
+    def drained(self) -> bool:
+        """No ready cell and no unopened block. Open cells may still bring new ones."""
+        return not self._desk.ready and self._feed.exhausted and not any(r.waiting for r in self._graph.rankings)
+
+    def finish(self) -> None:
+        """Let everything that is open, unopened or beyond the limit be counted as pending. Nothing can be taken or resolved
+        afterwards.
+        """
+        self._desk.close()
+        self._feed.unlimit()
+        while self._feed.open() or self._rank(full_only=False):
+            pass
+
+    def counts(self) -> tuple[Counts, ...]:
+        """How the cells of each condition stand, in file order. Before `finish` it covers the cells that are known so far."""
+        return tuple(tally.counts() for tally in self._graph.tallies.values())
+
+    @property
+    def tallies(self) -> Mapping[str, Tally]:
+        """The running counts by condition, with what only quotes ask."""
+        return self._graph.tallies
+
+    def rows(self, stage: str) -> Sequence[Row]:
+        """The table of a stage, in block order whatever the order of replies; needs `keep`. Failed and pending rows are in it."""
+        node = self._graph.common.nodes[stage]
+        places = {condition.name: place for place, condition in enumerate(node.conditions)}
+        return sorted(
+            node.rows, key=lambda row: (self._desk.block(row.block), places[row.condition.name], row.id, row.draws)
+        )
+
+    @property
+    def digest(self) -> str:
+        """Hex digest over all cells known so far and their request keys; it does not depend on the order of replies."""
+        return f"{self._desk.total:064x}"

@@ -1,0 +1,109 @@
+"""Requests: which parameters of a model are really sent, and how many tokens a request can hold at most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from judgerun.model.experiment import Model
+from judgerun.model.profile import Profile
+from judgerun.model.request import Request, build, canonical
+
+Count = Callable[[Model, str], int | None]
+"""Tokens of a text by the model's own tokenizer; None where there is none."""
+
+MESSAGE_TOKENS = 64
+"""Allowance for each message: role marks, separators, and what a chat template puts before the first."""
+
+TEXT_TOKENS = 16
+"""Allowance for each embedded text: start and end marks."""
+
+
+class Form:
+    """The request of one model, but for its text: what all its requests share is worked out once."""
+
+    def __init__(self, model: Model, profile: Profile) -> None:
+        self.model = model
+        self.profile = profile
+        self._deployment = model.provider.key_part
+        self._adapter = adapter(model, profile)
+        self._chat = chat_parameters(model)
+        self._embed = {role: embed_parameters(model, role) for role in ("query", "document")}
+        self._extra = len(canonical(model.extra)) if model.extra else 0
+
+    def chat(self, messages: Sequence[Mapping[str, str]], draw: int) -> Request:
+        """The request that asks these messages."""
+        payload = {**self._chat, "messages": messages}
+        return build("chat", payload, deployment=self._deployment, adapter=self._adapter, draw=draw)
+
+    def embed(self, text: str, role: Literal["query", "document"]) -> Request:
+        """The request for the vector of a text in that role."""
+        payload = {**self._embed[role], "text": self.model.instruction.get(role, "") + text}
+        return build("embed", payload, deployment=self._deployment, adapter=self._adapter, draw=1)
+
+    def bound(self, request: Request, count: Count | None) -> tuple[int, str]:
+        """The most input tokens that the request can hold, and by what that is known: "tokens" or "bytes".
+
+        Every token of a byte-level tokenizer covers at least one byte, so the bytes bound the tokens.
+        """
+        if request.kind == "embed":
+            texts, allowance = [request.payload["text"]], TEXT_TOKENS
+        else:
+            messages = request.payload["messages"]
+            texts = [message["content"] for message in messages]
+            allowance = MESSAGE_TOKENS * len(messages) + self._extra
+        total, by = self._sum(texts, count)
+        total += allowance
+        limit = self.profile.input_limit if request.kind == "embed" else None
+        return (total if limit is None else min(total, limit)), by
+
+    def _sum(self, texts: Sequence[str], count: Count | None) -> tuple[int, str]:
+        counted = [count(self.model, text) for text in texts] if count is not None else [None]
+        known = [tokens for tokens in counted if tokens is not None]
+        if len(known) == len(texts):
+            return sum(known), "tokens"
+        return sum(len(text.encode()) for text in texts), "bytes"
+
+
+def adapter(model: Model, profile: Profile) -> str:
+    """What of the adapter stands in request keys: its version; the field of the cap where a deployment names its own; the
+    weights and the input limit of a local model.
+    """
+    parts = [profile.adapter]
+    if model.provider.cap_field is not None and model.max_output_tokens is not None:
+        parts.append(f"cap={model.provider.cap_field}")
+    if profile.weights is not None:
+        parts.append(f"weights={profile.weights}")
+        parts.append(f"limit={profile.input_limit}")
+    return " ".join(parts)
+
+
+def chat_parameters(model: Model) -> dict[str, Any]:
+    """The parameters of a chat request that are really sent, without its messages."""
+    payload: dict[str, Any] = {"model": model.model}
+    for name in ("temperature", "max_output_tokens", "thinking"):
+        value = getattr(model, name)
+        if value is not None:
+            payload[name] = value
+    if model.extra:
+        payload["extra"] = dict(model.extra)
+    return payload
+
+
+def embed_parameters(model: Model, role: Literal["query", "document"] | str) -> dict[str, Any]:
+    """The parameters of an embedding request that are really sent, without its text."""
+    payload: dict[str, Any] = {"model": model.model, "role": role}
+    if isinstance(model.input_type, Mapping):
+        if role in model.input_type:
+            payload["input_type"] = model.input_type[role]
+    elif model.input_type:
+        payload["input_type"] = role
+    for name in ("dimensions", "max_input_tokens"):
+        value = getattr(model, name)
+        if value is not None:
+            payload[name] = value
+    if model.normalize:
+        payload["normalize"] = True
+    if model.extra:
+        payload["extra"] = dict(model.extra)
+    return payload
