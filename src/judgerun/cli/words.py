@@ -1,0 +1,98 @@
+"""How commands speak: one JSON object on stdout, or text; logs and errors on stderr; never a key."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+from rich.console import Console
+from rich.table import Table
+
+from judgerun.errors import Exit, JudgerunError, Refused
+
+#: Environment variables whose values must never be printed, by name.
+_SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL)", re.IGNORECASE)
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def scrub(text: str, environ: Mapping[str, str] | None = None) -> str:
+    """The text without the value of any environment variable that is named like a secret."""
+    for name, value in (os.environ if environ is None else environ).items():
+        if len(value) >= 6 and _SECRET_NAME.search(name):
+            text = text.replace(value, f"[{name}]")
+    return text
+
+
+def plain(text: str) -> str:
+    """Model text made safe for a terminal: control characters are shown, not obeyed."""
+    return _CONTROL.sub(lambda match: f"\\x{ord(match.group()):02x}", text)
+
+
+class Words:
+    """What one command says. With `json` the only thing on stdout is the object given to `result`."""
+
+    def __init__(self, *, json: bool) -> None:
+        self.json = json
+        width = None if sys.stdout.isatty() else 200
+        self.out = Console(file=sys.stdout, highlight=False, soft_wrap=True, width=width)
+        self.err = Console(file=sys.stderr, highlight=False, soft_wrap=True, width=width)
+
+    def say(self, text: str) -> None:
+        """A line for people: on stdout, or on stderr when stdout belongs to JSON."""
+        (self.err if self.json else self.out).print(scrub(text), markup=False)
+
+    def log(self, text: str) -> None:
+        """A line of progress or warning, on stderr."""
+        self.err.print(scrub(text), markup=False)
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str | None = None) -> None:
+        """A table for people; numbers to the right."""
+        if self.json:
+            return
+        table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+        for n, column in enumerate(columns):
+            numeric = bool(rows) and all(isinstance(row[n], (int, float)) or _number(row[n]) for row in rows)
+            table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+        for row in rows:
+            table.add_row(*(plain(scrub("" if cell is None else str(cell))) for cell in row))
+        self.out.print(table, markup=False)
+
+    def result(self, value: Any) -> None:
+        """The object of `--json`; nothing otherwise."""
+        if self.json:
+            text = orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()
+            sys.stdout.write(scrub(text) + "\n")
+            sys.stdout.flush()
+
+    def error(self, error: BaseException) -> Exit:
+        """Say what went wrong and return the exit code."""
+        if not isinstance(error, JudgerunError):
+            self.log("".join(traceback.format_exception(error)))
+            self.log("This is a bug of judgerun; nothing was repaired.")
+            code, message = Exit.BUG, f"{type(error).__name__}: {error}"
+        else:
+            code, message = error.exit, str(error)
+            if isinstance(error, Refused):
+                count = len(error.problems)
+                self.log(f"refused: {count} problem{'s' if count != 1 else ''}")
+            self.log(message)
+        self.result({"error": _error(error, code, message)})
+        return code
+
+
+def _error(error: BaseException, code: Exit, message: str) -> dict[str, Any]:
+    problems = error.problems if isinstance(error, Refused) else ()
+    return {
+        "exit": int(code),
+        "message": message,
+        "problems": [{"file": p.file, "place": p.place, "wrong": p.wrong, "right": p.right} for p in problems],
+    }
+
+
+def _number(cell: object) -> bool:
+    return isinstance(cell, str) and bool(re.fullmatch(r"-?[\d.,]*\d%?s?|-|", cell))
