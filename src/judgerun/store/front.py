@@ -6,10 +6,13 @@ What may live here: which transaction answers which method. How a transaction is
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from judgerun.errors import InvariantBroken
 from judgerun.ledger.budget import Budget
@@ -22,6 +25,8 @@ from judgerun.store.locks import Locks
 from judgerun.store.owners import Owners
 from judgerun.store.pins import Pins
 from judgerun.store.reader import Reader
+from judgerun.store.seal import Stated, make
+from judgerun.store.vectors import Vectors
 
 T = TypeVar("T")
 
@@ -37,6 +42,7 @@ class Front(ABC):
         self._owners = Owners(books, locks)
         self._pins = Pins(books)
         self._reader = reader
+        self._vectors = Vectors(reader.connection, None if path is None else path.with_name(path.stem + ".vectors"))
         self._owner: int | None = None
         self._experiment = ""
         self._budget = ""
@@ -101,6 +107,10 @@ class Front(ABC):
             raise InvariantBroken("standing() without enter()")
         return self._reader.standing(self._experiment, self._budget)
 
+    def matrix(self, keys: Sequence[RequestKey]) -> NDArray[np.float32]:
+        """Vectors of keys as float32 (len(keys), dimension); a large matrix is a memory map. See vectors.py."""
+        return self._vectors.matrix(keys)
+
     # -- beside the port: what commands do to a cache
 
     async def adjust(self, attempt: int, amount: Amount, *, document: str) -> Closed:
@@ -126,3 +136,12 @@ class Front(ABC):
     async def plan(self, experiment: str, digest: str, files: Mapping[str, str]) -> bool:
         """Record a plan; whether it differs from the experiment's last one."""
         return await self._do(partial(self._pins.plan, experiment, digest, files, self._clock.wall()))
+
+    async def seal(
+        self, experiment: str, keys: Sequence[RequestKey], *, stated: Stated, reason: str | None = None
+    ) -> str:
+        """Seal an experiment: its plan's keys in order, their replies, its ledger. The digest. Refused while it runs."""
+        now = self._clock.wall()
+        return await self._do(
+            partial(make, self._books.connection, experiment, keys, stated=stated, now=now, reason=reason)
+        )

@@ -176,3 +176,125 @@ select p.raw from request r join reply p on p.request = r.id where r.key = ?;
 
 -- vector_of: dimension and vector of a key
 select v.dim, v.data from request r join vector v on v.request = r.id where r.key = ?;
+
+-- columns_attempts: attempts with their leaf
+select a.id, a.owner, c.budget, c.experiment, c.stage, c.condition, c.provider, c.day, a.model,
+       a.need_nanos, a.need_calls, a.need_tokens, a.need_gpu_ms, a.tokens_expected, a.tokens_actual, a.bound_by,
+       a.at, a.closed_at, a.open, a.sent, a.status, a.cause, a.billable, a.detail, a.served_by, a.latency_ms
+from attempt a join account c on c.id = a.account
+where ?1 is null or c.experiment = ?1 order by a.id;
+
+-- columns_entries: the ledger with the leaf of each attempt
+select e.id, e.attempt, e.kind, e.nanos, e.calls, e.tokens, e.gpu_ms, e.at, e.document,
+       c.budget, c.experiment, c.stage, c.condition, c.provider, c.day
+from entry e join attempt a on a.id = e.attempt join account c on c.id = a.account
+where ?1 is null or c.experiment = ?1 order by e.id;
+
+-- columns_replies: replies without text, body and vector; the experiment is the one that bought them
+select r.key, r.kind, p.attempt, c.experiment, p.at, p.finish, p.finish_raw, p.input_fresh, p.cache_read, p.cache_write,
+       p.output_visible, p.reasoning, p.cost, p.reported_cost, p.input_cut, p.served_model, p.fingerprint, p.raw_digest
+from reply p join request r on r.id = p.request join attempt a on a.id = p.attempt join account c on c.id = a.account
+where ?1 is null or c.experiment = ?1 order by p.request;
+
+-- columns_texts: the text of each reply
+select r.key, p.text
+from reply p join request r on r.id = p.request join attempt a on a.id = p.attempt join account c on c.id = a.account
+where ?1 is null or c.experiment = ?1 order by p.request;
+
+-- columns_carried: which attempt carried which request
+select k.attempt, r.key, k.open
+from carried k join request r on r.id = k.request join attempt a on a.id = k.attempt join account c on c.id = a.account
+where ?1 is null or c.experiment = ?1 order by k.attempt, k.request;
+
+-- columns_accounts: every leaf with its balances
+select id, budget, experiment, stage, condition, provider, day,
+       settled_nanos, settled_calls, settled_tokens, settled_gpu_ms,
+       forfeited_nanos, forfeited_calls, forfeited_tokens, forfeited_gpu_ms,
+       held_nanos, held_calls, held_tokens, held_gpu_ms, tries
+from account where ?1 is null or experiment = ?1 order by id;
+
+-- columns_events: what happened; its subject may be an experiment, a condition or a budget
+select id, at, kind, subject, detail from event
+where ?1 is null or subject = ?1 order by id;
+
+-- columns_requests: requests without their bodies
+select r.key, r.kind, r.deployment, r.adapter, r.draw from request r
+where ?1 is null or exists (
+  select 1 from carried k join attempt a on a.id = k.attempt join account c on c.id = a.account
+  where k.request = r.id and c.experiment = ?1)
+order by r.id;
+
+-- columns_lost: requests that were given up
+select r.key, l.reason, l.at from lost l join request r on r.id = l.request where ?1 is null or 1 order by l.request;
+
+-- known: every key that has a reply
+select r.key from reply p join request r on r.id = p.request;
+
+-- canonical: the canonical JSON of a key
+select body from request where key = ?;
+
+-- keys_between: keys in a range, for prefixes
+select key from request where key >= ? and key <= ? order by key limit ?;
+
+-- attempts_of: attempts that carried a key
+select a.id, c.experiment, c.budget, c.stage, c.condition, c.provider, a.model, a.at, a.closed_at, a.open, a.sent, a.status,
+       a.cause, a.billable, a.detail, a.served_by, a.latency_ms, a.need_nanos,
+       (select e.kind from entry e where e.attempt = a.id and e.kind in ('settle', 'void', 'forfeit')) as closing,
+       (select e.nanos from entry e where e.attempt = a.id and e.kind in ('settle', 'void', 'forfeit')) as nanos,
+       (select count(*) from carried b where b.attempt = a.id) as requests
+from request r join carried k on k.request = r.id join attempt a on a.id = k.attempt join account c on c.id = a.account
+where r.key = ? order by a.id;
+
+-- progress_of: the last words of the processes of an experiment that have not ended
+select o.id, p.at, p.document from owner o join progress p on p.owner = o.id
+where o.experiment = ? and o.closed is null order by o.id;
+
+-- plans_of: plans of an experiment, oldest first
+select digest, files, at from plan where experiment = ? order by id;
+
+-- pins_of: pinned digests of an experiment
+select file, digest from pin where experiment = ? order by file;
+
+-- seals_of: seals of an experiment, oldest first
+select id, experiment, at, entry, attempt, digest, parts, stated, reason from seal where experiment = ? order by id;
+
+-- experiments: every experiment that has run, been planned or sealed here
+select experiment from owner union select experiment from plan union select experiment from seal order by 1;
+
+-- open_of: open attempts of an experiment
+select count(*) from attempt a join account c on c.id = a.account where a.open = 1 and c.experiment = ?;
+
+-- last_entry: the last entry and attempt of an experiment
+select coalesce(max(e.id), 0), coalesce(max(e.attempt), 0)
+from entry e join attempt a on a.id = e.attempt join account c on c.id = a.account where c.experiment = ?;
+
+-- later_entries: entries of an experiment after one
+select count(*) from entry e join attempt a on a.id = e.attempt join account c on c.id = a.account
+where c.experiment = ? and e.id > ?;
+
+-- has_reply: whether a key has a reply
+select 1 from request r join reply p on p.request = r.id where r.key = ?;
+
+-- seal_reply: all that a seal covers of a key; body and vector last
+select r.body, r.kind, r.deployment, r.adapter, r.draw, p.attempt, p.at, p.finish, p.finish_raw, p.input_fresh, p.cache_read,
+       p.cache_write, p.output_visible, p.reasoning, p.cost, p.reported_cost, p.input_cut, p.served_model, p.fingerprint,
+       p.raw_digest, p.text, p.raw, v.data
+from request r join reply p on p.request = r.id left join vector v on v.request = r.id
+where r.key = ?;
+
+-- seal_entries: all that a seal covers of the ledger of an experiment, up to an entry
+select e.id, e.attempt, e.kind, e.nanos, e.calls, e.tokens, e.gpu_ms, e.at, e.document,
+       c.budget, c.experiment, c.stage, c.condition, c.provider, c.day, a.model, a.need_nanos, a.need_calls, a.need_tokens,
+       a.need_gpu_ms, a.bound_by, a.at, a.open, a.sent, a.closed_at, a.status, a.cause, a.billable, a.detail, a.served_by,
+       a.latency_ms
+from entry e join attempt a on a.id = e.attempt join account c on c.id = a.account
+where c.experiment = ? and e.id <= ? order by e.id;
+
+-- new_seal: an experiment is fixed
+insert into seal (experiment, at, entry, attempt, digest, parts, stated, reason) values (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- new_sealed: the rows that a part of a seal covers
+insert into sealed (seal, part, ids, rows) values (?, ?, ?, ?);
+
+-- sealed: the rows that a seal covers
+select part, ids, rows from sealed where seal = ?;

@@ -18,36 +18,36 @@ class Reader:
     """Reads of one connection. Every method raises StoreError when SQLite or the disk refuses."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path | None) -> None:
-        self._connection = connection
+        self.connection = connection
         self._path = path
 
     def lookup(self, key: RequestKey) -> Kept | Lost | None:
         """What the cache says of a request: its reply, else that it was given up, else nothing."""
         with wrapped(self._path):
-            row = self._connection.execute(SQL["kept"], (key,)).fetchone()
+            row = self.connection.execute(SQL["kept"], (key,)).fetchone()
             if row is not None:
                 return rows.kept(row)
-            row = self._connection.execute(SQL["lost_reason"], (key,)).fetchone()
+            row = self.connection.execute(SQL["lost_reason"], (key,)).fetchone()
             return None if row is None else Lost(row[0])
 
     def is_open(self, key: RequestKey) -> bool:
         """Whether any process has an open attempt for the key."""
         with wrapped(self._path):
-            return self._connection.execute(SQL["is_open"], (key,)).fetchone() is not None
+            return self.connection.execute(SQL["is_open"], (key,)).fetchone() is not None
 
     def stop_asked(self, owner: int) -> bool:
         """Whether an owner was asked to drain."""
         with wrapped(self._path):
-            return self._connection.execute(SQL["stop_asked"], (owner,)).fetchone() is not None
+            return self.connection.execute(SQL["stop_asked"], (owner,)).fetchone() is not None
 
     def standing(self, experiment: str, budget: str | None = None) -> Standing:
         """How the money of an experiment stands, and that of a budget (None: the one under which it last ran)."""
         with wrapped(self._path):
             if budget is None:
                 budget = self.budget_of(experiment) or ""
-            found = self._connection.execute(SQL["spend"], (budget, experiment)).fetchall()
-            frozen = self._connection.execute(SQL["frozen"], (budget,)).fetchone()
-            idle = self._connection.execute(SQL["idle_of"], (experiment,)).fetchall()
+            found = self.connection.execute(SQL["spend"], (budget, experiment)).fetchall()
+            frozen = self.connection.execute(SQL["frozen"], (budget,)).fetchone()
+            idle = self.connection.execute(SQL["idle_of"], (experiment,)).fetchall()
         mine = [row for row in found if row[1] == experiment]
         names = dict.fromkeys(row[2] for row in mine)
         return Standing(
@@ -62,14 +62,14 @@ class Reader:
     def budget_of(self, experiment: str) -> str | None:
         """The budget under which an experiment last ran here."""
         with wrapped(self._path):
-            row = self._connection.execute(
+            row = self.connection.execute(
                 "select budget from owner where experiment = ? order by id desc limit 1", (experiment,)
             ).fetchone()
             return None if row is None else str(row[0])
 
     def close(self) -> None:
         """Close the connection."""
-        self._connection.close()
+        self.connection.close()
 
 
 def _spend(found: Sequence[tuple[str, str, str, int, int, int, int]]) -> Spend:

@@ -1,0 +1,95 @@
+"""Upkeep: the size, compaction, backup and integrity of a cache file; nothing that reads what is in it."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from judgerun.errors import Problem, Refused, StoreError
+from judgerun.store.locks import Locks
+from judgerun.store.queries import SQL
+from judgerun.store.schema import open_reader, open_writer, wrapped
+
+TABLES = ("request", "attempt", "entry", "reply", "vector", "event", "account", "owner", "seal")
+
+
+def size(path: Path) -> dict[str, int]:
+    """Bytes of the file, its write-ahead log and its vector maps; bytes that compaction would free; rows of each table."""
+    maps = path.with_name(path.stem + ".vectors")
+    found = {
+        "file": path.stat().st_size if path.exists() else 0,
+        "log": _bytes(path.with_name(path.name + "-wal")),
+        "vectors": sum(_bytes(file) for file in maps.iterdir()) if maps.is_dir() else 0,
+    }
+    with _reading(path) as connection:
+        (free,) = connection.execute("pragma freelist_count").fetchone()
+        (page,) = connection.execute("pragma page_size").fetchone()
+        found["free"] = free * page
+        for table in TABLES:
+            (found[f"{table}_rows"],) = connection.execute(f"select count(*) from {table}").fetchone()
+    return found
+
+
+def integrity(path: Path) -> list[str]:
+    """What SQLite finds wrong with the file: damaged pages, broken indexes, rows that refer to nothing. Empty: sound."""
+    with _reading(path) as connection:
+        told = [str(line) for (line,) in connection.execute("pragma integrity_check")]
+        orphans = [
+            f"{row[0]} row {row[1]} refers to no {row[2]}" for row in connection.execute("pragma foreign_key_check")
+        ]
+    return [line for line in told if line != "ok"] + orphans
+
+
+def backup(path: Path, target: Path) -> None:
+    """A whole, sound copy of a cache, which may be in use. Refused when `target` exists; StoreError when the copy is not
+    sound.
+    """
+    if target.exists():
+        raise Refused(Problem(str(target), "", "exists already", "another name"))
+    with _reading(path) as connection, wrapped(target):
+        copy = sqlite3.connect(target)
+        try:
+            connection.backup(copy)
+        finally:
+            copy.close()
+    if wrong := integrity(target):
+        raise StoreError(f"the copy {target} is not sound: {wrong[0]}")
+
+
+def compact(path: Path) -> int:
+    """Give free space back to the disk and remove the derived vector maps; bytes freed. Refused while a process runs."""
+    before = size(path)
+    locks = Locks(path)
+    try:
+        connection = open_writer(path, locks)
+        try:
+            with wrapped(path):
+                running = [row[0] for row in connection.execute(SQL["open_owners"]) if locks.alive(row[0])]
+                if running:
+                    raise Refused(Problem(str(path), "", "a process is running on it", "let it end first"))
+                connection.execute("vacuum")
+                connection.execute("pragma wal_checkpoint(truncate)")
+        finally:
+            connection.close()
+    finally:
+        locks.close()
+    shutil.rmtree(path.with_name(path.stem + ".vectors"), ignore_errors=True)
+    after = size(path)
+    return sum(before[name] - after[name] for name in ("file", "log", "vectors"))
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[sqlite3.Connection]:
+    connection = open_reader(path)
+    try:
+        with wrapped(path):
+            yield connection
+    finally:
+        connection.close()
+
+
+def _bytes(file: Path) -> int:
+    return file.stat().st_size if file.exists() else 0
