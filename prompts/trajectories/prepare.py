@@ -11,28 +11,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from judgerun.studies.trajectories import Label, elsewhere, gold, lenient, sibling, strict, text
+
 ROWS = Path(__file__).parent / "rows"
 CORPUS, RELEASED, GOALS = 336, 40, 78
-
-
-def text(trajectory: Mapping[str, Any]) -> str:
-    """What was embedded in the study: the task, then one numbered line for each step."""
-    steps = (f"{s['step_id']}. State: {s['state']} -> Action: {s['action']}" for s in trajectory["state_action_pairs"])
-    return "\n".join((f"Task: {trajectory['task_description']}", "Steps:", *steps)).strip()
-
-
-def tiers(query: Mapping[str, Any], documents: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
-    """The study's four golds of one query. strict: the same task type with another object; ii: strict, and the receptacle as
-    written differs (examine tasks, type 2, have none and stay as strict; a missing one differs); sibling: the same type with
-    the same object; lenient: strict or sibling.
-    """
-    same = [id_ for id_, label in documents.items() if label["task_type"] == query["task_type"]]
-    strict = [id_ for id_ in same if documents[id_]["target_object"] not in query["target_objects"]]
-    place = query["goal_receptacle"]
-    moved = [
-        id_ for id_ in strict if query["task_type"] == 2 or place is None or documents[id_]["goal_receptacle"] != place
-    ]
-    return {"strict": strict, "ii": moved, "sibling": sorted(set(same) - set(strict)), "lenient": same}
+TIERS = {"strict": strict, "ii": elsewhere, "sibling": sibling, "lenient": lenient}
 
 
 def read(folder: Path, name: str) -> Any:
@@ -91,12 +74,13 @@ def main() -> None:
     ROWS.mkdir(exist_ok=True)
     write("corpus.jsonl", (json.dumps(row, ensure_ascii=False) for row in rows))
     write("queries.jsonl", (json.dumps(row, ensure_ascii=False) for row in asked))
+    goals = {id_: Label.of(label) for id_, label in labels["queries"].items()}
+    done = {id_: Label.of(label) for id_, label in labels["corpus"].items()}
     counts: dict[str, int] = {}
-    for tier in ("strict", "ii", "sibling", "lenient"):
-        golds = ((row["id"], tiers(labels["queries"][row["id"]], labels["corpus"])[tier]) for row in asked)
-        pairs = ((query, document) for query, documents in golds for document in sorted(documents))
-        lines = ["query-id\tcorpus-id\tscore", *(f"{query}\t{document}\t1" for query, document in pairs)]
-        counts[tier] = write(f"{tier}.tsv", lines) - 1
+    for tier, rule in TIERS.items():
+        grades = gold(goals, done, rule)
+        lines = [f"{row['id']}\t{document}\t1" for row in asked for document in grades[row["id"]]]
+        counts[tier] = write(f"{tier}.tsv", ["query-id\tcorpus-id\tscore", *lines]) - 1
     print(json.dumps({"corpus": len(rows), "queries": len(asked), "gold": counts}), file=sys.stderr)
 
 

@@ -74,7 +74,7 @@ def gold(goals: Mapping[str, Label], trajectories: Mapping[str, Label], rule: Ru
 def text(trajectory: Mapping[str, Any]) -> str:
     """What is embedded of a trajectory record: its task, then its numbered steps of state and action."""
     steps = "".join(
-        f"{step['step_id']}. State: {step['state']} -> Action: {step['action']}\\n"
+        f"{step['step_id']}. State: {step['state']} -> Action: {step['action']}\n"
         for step in trajectory["state_action_pairs"]
     )
-    return f"Task: {trajectory['task_description']}\\nSteps:\\n{steps}".strip()
+    return f"Task: {trajectory['task_description']}\nSteps:\n{steps}".strip()
