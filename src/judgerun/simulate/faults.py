@@ -1,0 +1,106 @@
+"""Faults: the ways in which a provider goes wrong, their names, and which one befalls a call; no socket may stand here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from judgerun.simulate import chance
+
+SWARM_RATE = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """`billed`: whether the provider charges for the call all the same. `kind`: the calls that it can befall."""
+
+    about: str
+    billed: bool = True
+    kind: Literal["any", "chat", "embed"] = "any"
+
+
+FAULTS: Mapping[str, Fault] = {
+    "429": Fault("too many requests, Retry-After in seconds", False),
+    "429_date": Fault("too many requests, Retry-After as an HTTP date", False),
+    "429_absent": Fault("too many requests, no Retry-After", False),
+    "429_absurd": Fault("too many requests, Retry-After of thirty years", False),
+    "quota": Fault("429 with a code that says the account is out of money", False),
+    "401": Fault("the key is not accepted", False),
+    "500": Fault("internal error", False),
+    "502": Fault("bad gateway, an HTML body", False),
+    "503": Fault("not available, an empty body", False),
+    "529": Fault("overloaded", False),
+    "drop_before": Fault("closed before anything was generated", False),
+    "drop_after": Fault("generated and charged, then closed before the headers"),
+    "drop_mid": Fault("closed in the middle of the body"),
+    "drop_end": Fault("closed right after the whole body"),
+    "stall": Fault("generated and charged, the answer comes after ten minutes"),
+    "slow": Fault("the first byte takes twenty seconds more"),
+    "trickle": Fault("the body comes in pieces, one a second"),
+    "garbage": Fault("a 200 whose body is no JSON"),
+    "truncated": Fault("a 200 whose JSON ends too early"),
+    "error_200": Fault("a 200 with an error in its body"),
+    "oversized": Fault("a body of more bytes than anyone wants"),
+    "skew": Fault("a date header that is a day off"),
+    "other_model": Fault("the answer names another model"),
+    "usage_missing": Fault("no usage"),
+    "usage_zero": Fault("usage of 0 tokens"),
+    "overrun": Fault("charges three times the output cap, or the input", kind="any"),
+    "no_choices": Fault("no choices", kind="chat"),
+    "finish_missing": Fault("no finish reason", kind="chat"),
+    "finish_null": Fault("a finish reason that is null", kind="chat"),
+    "finish_new": Fault("a finish reason that nobody has seen before", kind="chat"),
+    "filter": Fault("the output was filtered away", kind="chat"),
+    "refusal": Fault("the model refuses", kind="chat"),
+    "empty": Fault("an empty answer that says it finished", kind="chat"),
+    "duplicate": Fault("one answer twice"),
+    "vector_size": Fault("a vector of another size", kind="embed"),
+    "vector_nan": Fault("a vector with a NaN", kind="embed"),
+    "vector_permuted": Fault("vectors in another order, with their right indices", kind="embed"),
+}
+
+
+def parse(text: str, seed: int) -> dict[str, float]:
+    """Weights from `drop_after=0.02,429=0.05`; `swarm` (or `swarm=0.3`) stands for some faults by seed.
+
+    Raises ValueError that names what is wrong.
+    """
+    weights: dict[str, float] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, _, number = part.partition("=")
+        try:
+            weight = float(number) if number else SWARM_RATE if name == "swarm" else float("nan")
+        except ValueError:
+            weight = float("nan")
+        if not 0 <= weight <= 1:
+            raise ValueError(f"{part!r}: a fault is written name=weight with a weight from 0 to 1")
+        if name == "swarm":
+            weights.update(swarm(seed, weight))
+        elif name in FAULTS:
+            weights[name] = weight
+        else:
+            raise ValueError(f"{name!r} is no fault; there are: swarm, {', '.join(FAULTS)}")
+    if sum(weights.values()) > 1 + 1e-9:
+        raise ValueError(f"the weights sum to {sum(weights.values()):g}, more than 1")
+    return weights
+
+
+def swarm(seed: int, rate: float) -> dict[str, float]:
+    """Some faults, each in with one chance in four, that together befall `rate` of the calls: runs differ in kind too.
+
+    Faults that end a run by design (`quota`, `401`, `overrun`) stay out; name them if they are wanted.
+    """
+    names = [name for name in FAULTS if name not in ("quota", "401", "overrun")]
+    chosen = [name for name in names if chance.uniform(seed, "swarm", name) < 0.25]
+    return {name: rate / len(chosen) for name in chosen} if chosen else {}
+
+
+def befall(weights: Mapping[str, float], seed: int, kind: str, digest: str, nth: int) -> str | None:
+    """The fault of the `nth` call with this body, or None: the same whatever else arrives, in whatever order."""
+    draw = chance.uniform(seed, "fault", digest, nth)
+    for name, weight in weights.items():
+        draw -= weight
+        if draw < 0:
+            return name if FAULTS[name].kind in ("any", kind) else None
+    return None

@@ -1,0 +1,71 @@
+"""Laws: how a simulated model behaves: how long it thinks and writes, how often it errs, how fast it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from judgerun.simulate import answer, chance, vectors
+from judgerun.simulate.ask import Ask, Given, cut, tokens
+
+_THINKER = re.compile(r"reason|think|\bo[1-9]\b|\br1\b", re.I)
+
+REASONING_MEDIAN = 400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Law:
+    """One model's habits. Lengths are lognormal: medians in tokens, `spread` of the logarithm."""
+
+    deliberation: float = 180.0  # of the prose before an answer, where a prompt asks for some
+    essay: float = 380.0  # of a solution or another long text
+    spread: float = 0.8
+    reasoning: float = 0.0  # of the hidden reasoning; 0: it has none
+    error: float = 0.1  # how often it gives another answer than the one that it would
+    mumble: float = 0.0  # how often it says nothing that can be read as an answer
+    cached: float = 0.2  # how often half of its input is served from a cache
+    context: int = 128_000  # input and output tokens that fit
+    dimensions: int = 64
+    first_s: float = 0.03  # median seconds to the first byte
+    token_s: float = 0.0004  # seconds for each output token
+
+
+def habit(seed: int, model: str, laws: Mapping[str, Law]) -> Law:
+    """The law of a model: the one given for its name, else one that follows from its name."""
+    if model in laws:
+        return laws[model]
+    error = 0.04 + 0.14 * chance.uniform(seed, "error", model)
+    return Law(error=error, reasoning=REASONING_MEDIAN if _THINKER.search(model) else 0.0)
+
+
+def give(seed: int, law: Law, ask: Ask) -> Given:
+    """The answer: a pure function of the seed, the law and the body's bytes."""
+    if ask.kind == "embed":
+        made = [vectors.embed(seed, ask.model, text, ask.dimensions or law.dimensions) for text in ask.texts]
+        return Given(vectors=made, input=ask.input)
+    words = (seed, ask.model, ask.digest)
+    reasoning = _reasoning(law, ask, words)
+    text = answer.answer(ask, words, answer.Habits(law.deliberation, law.essay, law.spread, law.error, law.mumble))
+    given = Given(text=text, input=ask.input, visible=tokens(text), reasoning=reasoning)
+    if chance.uniform(*words, "cached") < law.cached:
+        given.cached = ask.input // 128 * 64
+    if ask.cap is not None and given.output > ask.cap:
+        given.finish = "length"
+        given.reasoning = min(reasoning, ask.cap)
+        given.text = cut(text, ask.cap - given.reasoning)
+        given.visible = ask.cap - given.reasoning
+    return given
+
+
+def _reasoning(law: Law, ask: Ask, words: tuple[object, ...]) -> int:
+    """Tokens of hidden reasoning."""
+    if ask.thinking is False or (ask.thinking is None and not law.reasoning):
+        return 0
+    return round(chance.lognormal(law.reasoning or REASONING_MEDIAN, law.spread, *words, "reasoning"))
+
+
+def latency(seed: int, law: Law, ask: Ask, given: Given, nth: int) -> float:
+    """Seconds until the answer is whole; `nth` is how often this body has come before."""
+    first = chance.lognormal(law.first_s, 0.5, seed, ask.digest, nth, "latency")
+    return first + law.token_s * given.output
