@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from judgerun.analysis.paired import cochran, mcnemar
+from judgerun.analysis.paired import cochran, discordant, mcnemar
 from judgerun.audit.evidence import Evidence
 from judgerun.audit.finding import Completion, Finding
 from judgerun.audit.tally import completions, conditions, flags, sliced
@@ -144,18 +144,16 @@ def _difference(stage: str, mark: str, held: Mapping[str, Mapping[str, bool]]) -
     columns = [[held[name][id_] for id_ in common] for name in names]
     if not common or not any(map(any, columns)):
         return
-    if len(names) == 2:
-        test, p = "exact McNemar", mcnemar(columns[0], columns[1]).p
-    else:
-        test, p = "Cochran's Q", cochran(columns).p
-    if p < ALPHA:
+    two = len(names) == 2
+    told = mcnemar(*discordant(*columns)) if two else cochran(list(zip(*columns, strict=True)))
+    if told.p is not None and told.p < ALPHA:
         rates = (f"{name}: {sum(column)} of {len(common)}" for name, column in zip(names, columns, strict=True))
         yield Finding(
             check="difference",
             severity="warning",
-            message=f"the conditions of {stage} are not equally often {mark} ({test}, paired by id, n = {len(common)}, "
-            f"p = {p:.2g})",
-            value=p,
+            message=f"the conditions of {stage} are not equally often {mark} ({told.method}, paired by id, "
+            f"n = {len(common)}, p = {told.p:.2g})",
+            value=told.p,
             evidence=tuple(rates),
         )
 

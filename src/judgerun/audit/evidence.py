@@ -22,6 +22,7 @@ class Evidence:
     - `experiment`: as loaded from its file.
     - `counts`: `flow.counts()`.
     - `rows`: for every stage `flow.rows(stage)`, by stage name; failed and pending rows are in it.
+    - `scope`: what an expression sees of a row (`table.scope.Scopes(...).of`, the one with which the survey was made).
     - `books`: this experiment's part of a read-only snapshot of the cache (`audit.books`).
     - `prices`: by the experiment's own model name, the dated prices that apply to it (its deployment's own price as one
       Price without dates). A model without an entry is unpriced.
@@ -36,6 +37,7 @@ class Evidence:
     experiment: Experiment
     counts: tuple[Counts, ...] = ()
     rows: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+    scope: Callable[[Row], Mapping[str, Any]]
     books: Books = field(default_factory=Books)
     prices: Mapping[str, Sequence[Price]] = field(default_factory=dict)
     budgets: tuple[Budget, ...] = ()

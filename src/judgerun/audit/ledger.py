@@ -170,19 +170,20 @@ def _shares(books: Books, closing: dict[int, Entry]) -> Iterator[Finding]:
 
 
 def check_overruns(evidence: Evidence) -> Iterator[Finding]:
-    """A bill above its hold: an error, since the worst case was no worst case."""
+    """A bill above its hold: in dollars an error, since the worst case was no worst case; in tokens alone a warning."""
     holds = {attempt.id: attempt for attempt in evidence.books.attempts}
     for entry in evidence.books.entries:
         attempt = holds.get(entry.attempt)
         if attempt is None or entry.kind is not EntryKind.SETTLE:
             continue
-        if entry.amount.nanos > attempt.need.nanos or entry.amount.tokens > attempt.need.tokens:
+        dollars = entry.amount.nanos > attempt.need.nanos
+        if dollars or entry.amount.tokens > attempt.need.tokens:
             yield Finding(
                 check="overrun",
-                severity="error",
+                severity="error" if dollars else "warning",
                 condition=attempt.leaf.condition,
                 message=f"attempt {attempt.id} was billed {format_usd(entry.amount.nanos)} USD for {entry.amount.tokens} "
-                f"tokens, above its hold of {format_usd(attempt.need.nanos)} USD for {attempt.need.tokens}",
+                f"tokens, on a hold of {format_usd(attempt.need.nanos)} USD for {attempt.need.tokens}",
                 value=format_usd(entry.amount.nanos - attempt.need.nanos),
                 evidence=(f"input bound by {attempt.bound_by}",) if attempt.bound_by else (),
             )

@@ -24,7 +24,7 @@ def marks(outcome: Outcome) -> frozenset[str]:
     finish = kept.reply.finish.value
     held = {
         "truncated": finish == Finish.LENGTH.value,
-        "empty": kept.reply.empty and kept.reply.vector is None and outcome.verdict is not None,
+        "empty": kept.reply.empty,
         "unparsed": outcome.verdict is not None and not outcome.verdict.parsed,
         "refused": finish in REFUSALS,
     }
@@ -96,14 +96,21 @@ def _of_rows(rows: Sequence[Row], part: tuple[str, str]) -> Completion:
         stage=rows[0].condition.stage,
         slice=part,
         n=len(done),
-        failed=len(failed),
-        pending=sum(row.state == "pending" for row in rows),
+        failed=sum(row.weight for row in failed),
+        pending=sum(row.weight for row in rows if row.state == "pending"),
         concluded=sum(bool(outcome.concluded) for outcome in done),
         input_cut=sum(bool(outcome.kept and outcome.kept.reply.input_cut) for outcome in done),
         finish=Counter(outcome.kept.reply.finish.value for outcome in done if outcome.kept is not None),
         marks={name: counted[name] for name in MARKS},
-        reasons=Counter(row.reason for row in failed),
+        reasons=_weighed(failed),
     )
+
+
+def _weighed(rows: Iterable[Row]) -> Mapping[str, int]:
+    reasons: Counter[str] = Counter()
+    for row in rows:
+        reasons[row.reason] += row.weight
+    return reasons
 
 
 def conditions(evidence: Evidence) -> Mapping[str, Condition]:

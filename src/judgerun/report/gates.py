@@ -1,0 +1,53 @@
+"""What a failed gate does to a number: the banner in its note, and the bounds between which the truth must lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from judgerun.analysis.estimate import Estimate
+from judgerun.audit.finding import Audit
+from judgerun.report.sample import Sample
+
+Span = tuple[float, float]
+BOUNDS = "worst-case bounds"
+CONVENTION = "every cell without a value taken as the least value, and as the greatest; no sampling error"
+
+
+def banner(audit: Audit, conditions: Iterable[str]) -> str:
+    """Why numbers that rest on these conditions are not to be trusted; "" when every gate holds."""
+    findings = {f"{f.condition}: {f.message}": None for name in conditions for f in audit.gate(name)}
+    return "GATE FAILED: " + "; ".join(findings) if findings else ""
+
+
+def span_of(sample: Sample) -> Span | None:
+    """The range of a sample's values where it is known from their kind: truth values."""
+    return (0.0, 1.0) if sample.binary and sample.values else None
+
+
+def worst(sample: Sample, span: Span, ids: Sequence[str] | None = None) -> Span:
+    """The mean over all ids when every draw without a value had the least value, and when it had the greatest. An id that is
+    not yet known is one more that could be either; ids whose value is null stay out.
+    """
+    low = high = 0.0
+    known = sorted(set(sample.values) | set(sample.open)) if ids is None else ids
+    for id_ in known:
+        held = [float(value) for value in sample.values.get(id_, ())]
+        total = len(held) + sample.open.get(id_, 0)
+        more = sample.open.get(id_, 0) + sample.assumed.get(id_, 0)  # an assumed False adds 0 to the sum
+        low += (sum(held) + more * span[0]) / total
+        high += (sum(held) + more * span[1]) / total
+    unknown = 0 if ids is not None else max(0, sample.planned - len(known) - len(sample.missing))
+    n = len(known) + unknown
+    return ((low + unknown * span[0]) / n, (high + unknown * span[1]) / n) if n else span
+
+
+def worst_difference(one: Sample, other: Sample, span: Span) -> tuple[Span, int]:
+    """Bounds of mean(other) - mean(one) over the ids that both conditions have, and how many these are."""
+    ids = sorted((set(one.values) | set(one.open)) & (set(other.values) | set(other.open)))
+    first, second = worst(one, span, ids), worst(other, span, ids)
+    return (second[0] - first[1], second[1] - first[0]), len(ids)
+
+
+def bounds(value: float | None, span: Span, n: int) -> Estimate:
+    """Worst-case bounds as an estimate: `low` and `high` are no confidence interval, so they have no level."""
+    return Estimate(value=value, low=span[0], high=span[1], n=n, method=BOUNDS, convention=CONVENTION)
