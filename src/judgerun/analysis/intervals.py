@@ -1,8 +1,9 @@
 """Intervals: Wilson's for a share; bootstraps of a mean, of clusters, and of any statistic over paired columns.
 
-The draws of a bootstrap are frozen, since a number must come out again: rows are drawn as int16 (int32 from 32,768 rows on) by
-`numpy.random.default_rng(seed).integers`, in chunks whose size depends on n alone (`chunk`). Another integer type or another
-chunk would be another stream of the same seed, hence another interval. The name of the method carries the version of all that.
+The draws of a bootstrap are frozen, since a number must come out again: row r of resample i is element (i, r) of
+`numpy.random.default_rng(seed).integers(0, n, size=(resamples, n))`, the stream that most studies in Python have used. It is
+drawn in chunks, which give the same elements (numpy takes one 32-bit word after another for n below 2^32; int16 would be faster
+by a tenth and another stream, hence another interval of the same seed). The name of the method carries the version of all that.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ CLUSTERS = "cluster bootstrap percentile/1"
 #: Row numbers drawn at once: small enough to stay in a core's own cache, with the values that they fetch.
 CHUNK = 1 << 16
 
-Indices = npt.NDArray[np.integer[Any]]
+Indices = npt.NDArray[np.int64]
 
 
 def wilson(k: int, n: int, *, level: float = 0.95) -> tuple[float, float]:
@@ -52,16 +53,11 @@ def proportion(k: int, n: int, *, level: float = 0.95) -> Estimate:
     return Estimate(value=k / n, low=low, high=high, n=n, level=level, method="wilson")
 
 
-def chunk(n: int) -> int:
-    """How many resamples of n rows are drawn at once: part of the frozen scheme."""
-    return max(1, CHUNK // max(1, n))
-
-
 def draws(n: int, *, resamples: int, rng: np.random.Generator) -> Iterator[Indices]:
-    """Row numbers of `resamples` resamples of n rows, with replacement, as arrays (at most chunk(n), n)."""
-    small = np.int16 if n <= np.iinfo(np.int16).max + 1 else np.int32
-    for start in range(0, resamples, chunk(n)):
-        yield rng.integers(0, n, size=(min(chunk(n), resamples - start), n), dtype=small)
+    """Row numbers of `resamples` resamples of n rows, with replacement, as arrays of some resamples by n."""
+    step = max(1, CHUNK // max(1, n))
+    for start in range(0, resamples, step):
+        yield rng.integers(0, n, size=(min(step, resamples - start), n))
 
 
 def bootstrap(
