@@ -1,0 +1,392 @@
+"""What can be told of stages and questions against the rows that reach them: names, coordinates, joins, orders, bounds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from judgerun.files.branch import TOLD, Branch, Branches
+from judgerun.files.expressions import Uses, Wrong, of_expression
+from judgerun.files.faults import Faults, hint
+from judgerun.files.lines import Path as KeyPath
+from judgerun.files.prompts import ReadPrompt
+from judgerun.files.rules import paths_of, rows_at
+from judgerun.files.walk import draw_stage, exploded_rows, feeding_arms, joined
+from judgerun.model.experiment import (
+    Arm,
+    Chat,
+    Embed,
+    Experiment,
+    Explode,
+    Fold,
+    Join,
+    Map,
+    Pair,
+    Question,
+    Retrieve,
+    Stage,
+    TextOf,
+    Variant,
+)
+from judgerun.table.conditions import locate
+
+COORDINATES = ("model", "prompt", "variant", "order", "draw", "round", "pair", "set", "condition")
+_WRITTEN = (".jsonl", ".csv", ".parquet")
+_PLACE = re.compile(r"\{([^{}]*)\}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """What the checks look at."""
+
+    faults: Faults
+    experiment: Experiment
+    known: Mapping[str, Branches]
+    prompts: Mapping[str, ReadPrompt | None]
+    conditions: Collection[str]  # fields that data tables name as their conditions
+    places: Mapping[str, KeyPath]  # where each stage stands
+
+
+def check_stage(bench: Bench, stage: Stage) -> None:
+    """Note every problem of a stage whose feeds are known."""
+    path = bench.places[stage.name]
+    incoming = [branch for feed in stage.feeds for branch in bench.known.get(feed, ())]
+    if any(feed not in bench.known for feed in stage.feeds) or not incoming:
+        return
+    own = bench.known.get(stage.name, ())
+    _check_texts(bench, path, stage)
+    for branch in incoming:
+        if stage.where is not None and not isinstance(stage, Chat):
+            _expression(bench, (*path, "where"), stage.where, branch)
+        _check_joins(bench, path, stage.joins, branch)
+    _check_slices(bench, path, stage, own)
+    _check_write(bench, path, stage, own)
+    match stage:
+        case Chat():
+            for branch in incoming:
+                for arm in stage.arms:
+                    _check_arm(bench, path, stage, arm, branch)
+        case Retrieve():
+            _check_ranking(bench, path, stage, incoming)
+        case Explode():
+            _check_explode(bench, path, stage)
+        case Pair():
+            _check_pair(bench, path, stage, incoming)
+        case Fold():
+            _check_fold(bench, path, stage, incoming)
+        case _:
+            pass
+    if isinstance(stage, (Explode, Pair, Fold, Map)):
+        _check_missing(bench, path, stage.missing, incoming)
+
+
+# --- names -----------------------------------------------------------------------------------------------------------
+
+
+def _expression(
+    bench: Bench, path: KeyPath, text: str, branch: Branch, also: Collection[str] = (), *, what: str = "expression"
+) -> None:
+    try:
+        uses = of_expression(text)
+    except Wrong as error:
+        bench.faults.add(path, f"{text!r} is no {what}: {error}")
+        return
+    _names(bench.faults, path, uses, branch, also, lambda name: f"{text!r} names {name!r}, which the rows do not have")
+
+
+def _names(
+    faults: Faults,
+    path: KeyPath,
+    uses: Uses,
+    branch: Branch,
+    also: Collection[str],
+    message: Callable[[str], str],
+    joins: Mapping[str, frozenset[str] | None] | None = None,
+) -> None:
+    """Note names, and attributes of stages and joins, that rows of this branch cannot have."""
+    known = branch.names | set(also) | (joins or {}).keys()
+    for name in sorted(uses.names - uses.optional - known):
+        if not branch.open:
+            faults.add(path, message(name), hint(name, known))
+    for chain in sorted(uses.attributes):
+        attributes = (joins or {})[chain[0]] if chain[0] in (joins or {}) else branch.attributes(chain[0])
+        if len(chain) == 2 and attributes is not None and chain[1] not in attributes and chain[0] not in uses.optional:
+            faults.add(path, message(".".join(chain)), hint(chain[1], attributes))
+
+
+def _check_texts(bench: Bench, path: KeyPath, stage: Stage) -> None:
+    """The texts of embed and bm25 stages: attributes of the one table that each names."""
+    if not isinstance(stage, (Embed, Retrieve)):
+        return
+    texts = [("queries", text) for text in stage.queries] + ([("corpus", stage.corpus)] if stage.corpus else [])
+    for key, text in texts:
+        for branch in bench.known.get(text.table, ()):
+            _check_text(bench, (*path, key), text, branch)
+
+
+def _check_text(bench: Bench, path: KeyPath, text: TextOf, branch: Branch) -> None:
+    attributes = branch.attributes(text.table)
+    if attributes is None:
+        return
+    seen = attributes | branch.fields | {"id"}
+    for chain in sorted(of_expression(text.expression).attributes):
+        if len(chain) == 2 and chain[0] == text.table and chain[1] not in seen:
+            wrong = f"{text.expression!r} names {'.'.join(chain)!r}, which the rows do not have"
+            bench.faults.add(path, wrong, hint(chain[1], seen))
+
+
+def _check_slices(bench: Bench, path: KeyPath, stage: Stage, own: Branches) -> None:
+    for name in stage.slices:
+        if name in bench.conditions or any(_has_coordinate(name, branch) for branch in own):
+            continue
+        for branch in own:
+            _expression(bench, (*path, "slices"), name, branch, what="field or coordinate")
+
+
+def _has_coordinate(name: str, branch: Branch) -> bool:
+    table, _, bare = name.rpartition(".")
+    if bare == "draw":
+        return table in branch.draws if table else bool(branch.draws)
+    return bare in COORDINATES and locate(name, branch.conditions) is not None
+
+
+def _check_write(bench: Bench, path: KeyPath, stage: Stage, own: Branches) -> None:
+    if stage.write is None:
+        return
+    here = (*path, "write")
+    if not stage.write.endswith(_WRITTEN):
+        bench.faults.add(here, f"{stage.write!r} says no form", f"an ending: {', '.join(_WRITTEN)}")
+    if stage.write.startswith("/") or ".." in stage.write.split("/"):
+        bench.faults.add(here, "write stays under results/<experiment>/", "a relative path without ..")
+    for name in _PLACE.findall(stage.write):
+        if name != "set" and name not in bench.conditions and not any(_has_coordinate(name, b) for b in own):
+            bench.faults.add(here, f"{{{name}}} is no coordinate of these rows", "such as {model} or {solve.prompt}")
+
+
+def _check_missing(bench: Bench, path: KeyPath, missing: str, incoming: Branches) -> None:
+    if missing == "drop":
+        return
+    for branch in incoming:
+        if missing not in branch.fields and not branch.open:
+            bench.faults.add((*path, "missing"), f"the rows have no field {missing!r}", hint(missing, branch.fields))
+
+
+# --- joins -----------------------------------------------------------------------------------------------------------
+
+
+def _check_joins(bench: Bench, path: KeyPath, joins: Iterable[Join], branch: Branch) -> None:
+    for join in joins:
+        here = (*path, "with", join.name)
+        table = bench.known.get(join.table or "")
+        if table is None:
+            continue
+        if join.by is not None and join.by != "id":
+            _expression(bench, (*here, "by"), join.by, branch, what="field")
+        if join.rank is not None and join.gold is None and not all(other.ranked for other in table):
+            bench.faults.add((*here, "rank"), f"{join.table!r} ranks nothing", "a ranking stage, or gold = ...")
+        if join.name in branch.fields:
+            bench.faults.add(here, f"the rows have a field {join.name!r}", "another name, or columns renames the field")
+        if join.name in branch.stages or join.name == branch.source:
+            bench.faults.add(here, f"{join.name!r} names a table upstream", "a name of its own")
+        _check_ambiguous(bench, here, join, table, branch)
+
+
+def _check_ambiguous(bench: Bench, path: KeyPath, join: Join, table: Branches, branch: Branch) -> None:
+    for condition in branch.conditions:
+        met = joined(condition, table)
+        if len(met) > 1:
+            wrong = f"the join is ambiguous: a row of {condition} meets {met[0]} and {met[1]}"
+            bench.faults.add(path, wrong, f"fold {join.table!r} first, or join a stage upstream of both")
+            return
+        if not met:
+            bench.faults.add(path, f"a row of {condition} meets no row of {join.table!r}", "shared coordinates agree")
+            return
+    drawn = sorted(
+        stage for other in table for stage, count in other.draws.items() if count > 1 and stage not in branch.draws
+    )
+    if drawn:
+        wrong = f"the join is ambiguous: {join.table!r} has several draws of {drawn[0]!r}"
+        bench.faults.add(path, wrong, 'a fold over = "draw" before it')
+
+
+def _join_columns(bench: Bench, joins: Iterable[Join]) -> dict[str, frozenset[str] | None]:
+    """What may stand behind each joined name; None where that is not known."""
+    found: dict[str, frozenset[str] | None] = {}
+    for join in joins:
+        branches = bench.known.get(join.table or "", ())
+        if not branches or any(branch.open for branch in branches) or (join.rank is not None and join.gold is None):
+            found[join.name] = None
+            continue
+        names = frozenset().union(*(branch.names for branch in branches))
+        attributes = [branch.stages.get(join.table or "", frozenset()) for branch in branches]
+        known = [part for part in attributes if part is not None]
+        extra = TOLD if any(branch.stages for branch in branches) else frozenset[str]()
+        found[join.name] = None if len(known) < len(attributes) else names.union(extra, *known)
+    return found
+
+
+# --- chat stages -----------------------------------------------------------------------------------------------------
+
+
+def _check_arm(bench: Bench, path: KeyPath, stage: Chat, arm: Arm, branch: Branch) -> None:
+    settings, faults = arm.settings, bench.faults
+    if settings.where is not None:
+        _expression(bench, (*path, "where"), settings.where, branch)
+    if settings.expect is not None:
+        _expression(bench, (*path, "expect"), settings.expect, branch, what="field")
+    _check_missing(bench, path, settings.missing, (branch,))
+    for variant in stage.variants:
+        _check_joins(bench, (*path, "variant", variant.name) if variant.name else path, variant.joins, branch)
+    _check_prompt(bench, path, stage, arm, branch)
+    if settings.parse.kind == "choice" and settings.parse.low is None and not branch.ranked:
+        faults.add((*path, "parse"), "a choice without candidates needs its range", "low and high")
+    if settings.gold and not branch.ranked:
+        faults.add((*path, "gold"), "only a stage fed by a ranking is scored against gold", "from = a retrieve stage")
+    paired = "a" in branch.bare
+    for order in settings.orders:
+        if order in ("ab", "ba") and not paired:
+            faults.add((*path, "orders"), f"the order {order!r} is for pairs", "from = a pair stage")
+        elif order not in ("ab", "ba") and not branch.ranked:
+            faults.add((*path, "orders"), f"the order {order!r} is for ranked candidates", "from = a retrieve stage")
+    if "ba" in settings.orders and paired and settings.parse.kind != "label":
+        wrong = f"a {settings.parse.kind} value is not mapped back when b is shown first"
+        faults.warn(
+            (*path, "orders"), wrong, "a label rule, whose first two values mean the one shown first and second"
+        )
+
+
+def _check_prompt(bench: Bench, path: KeyPath, stage: Chat, arm: Arm, branch: Branch) -> None:
+    """Names that a prompt uses: one bound by another variant is null, and so no error."""
+    read = bench.prompts.get(arm.prompt.name)
+    if read is None:
+        return
+    every: tuple[Variant, ...] = stage.variants
+    joins = _join_columns(bench, [*stage.joins, *(join for variant in every for join in variant.joins)])
+    also = {*arm.settings.vars, "vars"}
+
+    def message(name: str) -> str:
+        return f"{arm.prompt.file} names {name!r}, which its rows do not have"
+
+    for name in sorted(arm.settings.vars.keys() & (branch.names | joins.keys())):
+        bench.faults.add((*path, "vars", name), f"the constant {name!r} hides a name of the rows", "another name")
+    _names(bench.faults, (*path, "prompts"), read.uses, branch, also, message, joins)
+
+
+# --- the other kinds -------------------------------------------------------------------------------------------------
+
+
+def _check_ranking(bench: Bench, path: KeyPath, stage: Retrieve, incoming: Branches) -> None:
+    faults = bench.faults
+    if stage.method == "dense":
+        vectors = bench.experiment.stage(stage.feeds[0]) if _is_stage(bench, stage.feeds[0]) else None
+        if not isinstance(vectors, Embed):
+            faults.add((*path, "from"), f"{stage.feeds[0]!r} makes no vectors", "an embed stage")
+        elif vectors.corpus is None or not vectors.queries:
+            faults.add((*path, "from"), f"{vectors.name!r} lacks queries or a corpus", "both, to rank one by the other")
+    if stage.method in ("rrf", "lexical"):
+        key = "fuse" if stage.method == "rrf" else "from"
+        for feed in stage.feeds:
+            if not _ranks(bench, feed):
+                faults.add((*path, key), f"{feed!r} ranks nothing", "a retrieve stage")
+    if stage.method == "lexical":
+        for branch in incoming:
+            _expression(bench, (*path, "query"), stage.query or "", branch, what="field")
+            if branch.documents is not None and stage.candidate not in branch.documents:
+                wrong = f"the documents have no field {stage.candidate!r}"
+                faults.add((*path, "candidate"), wrong, hint(stage.candidate or "", branch.documents))
+
+
+def _is_stage(bench: Bench, name: str) -> bool:
+    return any(stage.name == name for stage in bench.experiment.stages)
+
+
+def _ranks(bench: Bench, name: str) -> bool:
+    return _is_stage(bench, name) and isinstance(bench.experiment.stage(name), Retrieve)
+
+
+def _check_explode(bench: Bench, path: KeyPath, stage: Explode) -> None:
+    arms = feeding_arms(stage, bench.experiment)
+    if not stage.rows:
+        bench.faults.add((*path, "rows"), "no kind of row is said", '[[stage.rows]] with each = ["path"]')
+    if not arms or any(arm.settings.parse.kind != "json" for arm in arms):
+        bench.faults.add(
+            (*path, "from"), "explode takes parsed JSON replies", 'a chat stage with parse = { kind = "json" }'
+        )
+        return
+    schemas = [arm.settings.parse.schema for arm in arms if arm.settings.parse.schema is not None]
+    for number, rows in enumerate(stage.rows):
+        if schemas and all(rows_at(schema, each) is None for schema in schemas for each in rows.each):
+            known = sorted({path for schema in schemas for path in paths_of(schema)})
+            wrong = f"no schema has {' or '.join(map(repr, rows.each))}"
+            bench.faults.add((*path, "rows", number, "each"), wrong, hint(rows.each[0] if rows.each else "", known))
+    if exploded_rows(stage, bench.experiment) is None:
+        wrong = "nothing says how many rows a reply can give"
+        bench.faults.add(path, wrong, "maxItems in the schema, or at_most here")
+
+
+def _check_pair(bench: Bench, path: KeyPath, stage: Pair, incoming: Branches) -> None:
+    name = stage.of.rpartition(".")[2]
+    for branch in incoming:
+        _expression(bench, (*path, "by"), stage.by, branch, what="field")
+        table = locate(stage.of, branch.conditions)
+        if table is None:
+            known = sorted({key for c in branch.conditions for segment in c.segments for key, _ in segment.coordinates})
+            bench.faults.add((*path, "of"), f"{stage.of!r} is no coordinate of these rows", hint(name, known))
+            continue
+        values = list(dict.fromkeys(filter(None, (c.get(name, table) for c in branch.conditions))))
+        if stage.against != "all" and stage.against not in values:
+            wrong = f"{stage.of!r} has no value {stage.against!r}"
+            bench.faults.add((*path, "against"), wrong, hint(stage.against, (*values, "all")))
+        elif len(values) < 2:
+            bench.faults.add((*path, "of"), f"{stage.of!r} has one value: there is nothing to pair", "two or more")
+
+
+def _check_fold(bench: Bench, path: KeyPath, stage: Fold, incoming: Branches) -> None:
+    for branch in incoming:
+        for text in (stage.value,) if isinstance(stage.value, str) else stage.value:
+            _expression(bench, (*path, "value"), text, branch, TOLD, what="value")
+        if stage.over == "rows":
+            if stage.by is not None:
+                _expression(bench, (*path, "by"), stage.by, branch, what="field")
+            elif branch.before is None and not branch.open:
+                bench.faults.add((*path, "over"), "no explode upstream made rows", "by = a field that groups them")
+        elif stage.over.rpartition(".")[2] == "draw":
+            if draw_stage(stage.over, branch) is None:
+                bench.faults.add((*path, "over"), f"{stage.over!r} names no draws upstream", "a chat stage upstream")
+        elif not _has_coordinate(stage.over, branch):
+            wrong = f"{stage.over!r} is no coordinate of these rows"
+            bench.faults.add((*path, "over"), wrong, hint(stage.over, (*COORDINATES, "rows")))
+
+
+# --- questions -------------------------------------------------------------------------------------------------------
+
+
+def check_question(bench: Bench, path: KeyPath, question: Question) -> None:
+    """Note every problem of a question whose table is known."""
+    for branch in bench.known.get(question.feed, ()):
+        _expression(bench, (*path, "value"), question.value, branch, TOLD)
+        if question.against is not None:
+            _expression(bench, (*path, "against"), question.against, branch, TOLD, what="field")
+        if question.test == "mcnemar" and any(count > 1 for count in branch.draws.values()):
+            bench.faults.add((*path, "test"), "mcnemar wants one draw", 'a fold over = "draw" before it')
+    if question.compare is not None and bench.known.get(question.feed):
+        _check_compare(bench, path, question)
+
+
+def _check_compare(bench: Bench, path: KeyPath, question: Question) -> None:
+    name, values = question.compare or ("", ())
+    conditions = [condition for branch in bench.known[question.feed] for condition in branch.conditions]
+    if name == "conditions":
+        known = {condition.name for condition in conditions}
+    else:
+        table = locate(name, conditions)
+        if table is None:
+            wrong = f"{name!r} is no coordinate of these rows"
+            bench.faults.add((*path, "compare", name), wrong, hint(name.rpartition(".")[2], COORDINATES))
+            return
+        bare = name.rpartition(".")[2]
+        known = {value for value in (c.get(bare, table) for c in conditions) if value is not None}
+    for value in values:
+        if value not in known:
+            bench.faults.add((*path, "compare"), f"{name} has no value {value!r}", hint(value, known))

@@ -1,0 +1,106 @@
+"""The pieces from which all written shapes are made: strict pydantic base, amounts of dollars, names, one-or-many."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+from judgerun.model.money import Nanos, format_usd, parse_usd
+
+IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+SLUG = re.compile(r"[A-Za-z0-9._-]+")
+
+#: Words of the expression language: a table so named could not be told from them.
+KEYWORDS = frozenset(
+    {
+        "and",
+        "or",
+        "not",
+        "in",
+        "is",
+        "if",
+        "else",
+        "elif",
+        "for",
+        "true",
+        "false",
+        "none",
+        "True",
+        "False",
+        "None",
+        "loop",
+    }
+)
+
+
+class Written(BaseModel):
+    """What a person wrote: no unknown key, no silent conversion."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+def wrong(message: str, right: str = "") -> PydanticCustomError:
+    """An error with what is wrong and what would be right."""
+    return PydanticCustomError("written", "{message}", {"message": message, "right": right or " "})
+
+
+def _usd(value: Any) -> Nanos:
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise wrong(f"{value!r} is not an amount of dollars", 'a string of dollars, such as "2.50"')
+    if not isinstance(value, str):
+        raise wrong(f"the amount {value!r} is a number: dollars are written as a string", f'"{_plain(value)}"')
+    try:
+        return parse_usd(value)
+    except ValueError as error:
+        raise wrong(str(error), 'a string of dollars, such as "2.50"') from None
+
+
+def _plain(value: float) -> str:
+    """The decimal string that a person meant by a number."""
+    try:
+        return format_usd(parse_usd(repr(value)))
+    except ValueError:
+        return "2.50"
+
+
+def many(value: Any) -> Any:
+    """One string as a list of one."""
+    return [value] if isinstance(value, str) else value
+
+
+def _positive_decimal(value: Any) -> Any:
+    if not isinstance(value, str) or not re.fullmatch(r"[0-9]+(\.[0-9]+)?", value) or not float(value):
+        raise wrong(f"{value!r} is not a factor", 'a decimal string, such as "0.5"')
+    return value
+
+
+def _thinking(value: Any) -> Any:
+    words = ("off", "low", "medium", "high")
+    if isinstance(value, bool) or (isinstance(value, int) and value < 1) or not isinstance(value, (str, int)):
+        raise wrong(f"{value!r} is no way of thinking", f"one of {', '.join(words)}, or a number of tokens above 0")
+    if isinstance(value, str) and value not in words:
+        raise wrong(f"{value!r} is no way of thinking", f"one of {', '.join(words)}, or a number of tokens")
+    return value
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise wrong(f"{value!r} is not a number")
+    return value
+
+
+Usd = Annotated[int, BeforeValidator(_usd)]
+"""Nanos, written as a decimal string of dollars."""
+Texts = Annotated[list[str], BeforeValidator(many)]
+"""One string or several."""
+Factor = Annotated[str, BeforeValidator(_positive_decimal)]
+"""A positive decimal string."""
+Thinking = Annotated[str | int, BeforeValidator(_thinking)]
+"""off low medium high, or a number of tokens."""
+Number = Annotated[int | float, BeforeValidator(_number)]
+"""A whole or a decimal number, kept as written: 0 and 0.0 are different bytes in a request."""
+Count = Annotated[int, Field(ge=1)]
+"""A whole number from 1."""
