@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes.simulator import JUDGERUN, Simulator, simulator
 
 import judgerun
+from fakes.simulator import JUDGERUN, Simulator, simulator
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 CELLS = {
