@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from judgerun.audit.books import Books
-from judgerun.audit.waivers import Waiver
 from judgerun.ledger.budget import Budget
 from judgerun.ledger.prices import Price
-from judgerun.model.experiment import Arm, Chat, Experiment, Model, Stage
+from judgerun.model.experiment import Arm, Chat, Experiment, Fold, Map, Model, Stage
+from judgerun.model.rows import Fields
+from judgerun.model.waiver import Waiver
 from judgerun.plan.counts import Counts
 from judgerun.table.row import Row
+from judgerun.table.scope import Scopes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +24,7 @@ class Evidence:
     - `experiment`: as loaded from its file.
     - `counts`: `flow.counts()`.
     - `rows`: for every stage `flow.rows(stage)`, by stage name; failed and pending rows are in it.
-    - `scope`: what an expression sees of a row (`table.scope.Scopes(...).of`, the one with which the survey was made).
+    - `document`: `(ranking stage, document id) -> fields`, for questions that look into a candidate; without it they are refused.
     - `books`: this experiment's part of a read-only snapshot of the cache (`audit.books`).
     - `prices`: by the experiment's own model name, the dated prices that apply to it (its deployment's own price as one
       Price without dates). A model without an entry is unpriced.
@@ -37,7 +39,7 @@ class Evidence:
     experiment: Experiment
     counts: tuple[Counts, ...] = ()
     rows: Mapping[str, Sequence[Row]] = field(default_factory=dict)
-    scope: Callable[[Row], Mapping[str, Any]]
+    document: Callable[[str, str], Fields] | None = None
     books: Books = field(default_factory=Books)
     prices: Mapping[str, Sequence[Price]] = field(default_factory=dict)
     budgets: tuple[Budget, ...] = ()
@@ -46,6 +48,11 @@ class Evidence:
     sealed_because: str = ""
     plan: str = ""
     questions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+
+    def scopes(self) -> Scopes:
+        """What expressions see of the rows: as in the survey."""
+        kinds = {stage.name: _kind(stage) for stage in self.experiment.stages}
+        return Scopes(kinds, self.document or _unknown)
 
     def model(self, name: str) -> Model | None:
         """The model of that name; None when the experiment no longer has it."""
@@ -61,3 +68,13 @@ class Evidence:
         if not isinstance(found, Chat):
             return None
         return next((arm for arm in found.arms if (arm.model.name, arm.prompt.name) == (model, prompt)), None)
+
+
+def _kind(stage: Stage) -> str:
+    if isinstance(stage, Chat):
+        return "chat"
+    return {Fold: "fold", Map: "map"}.get(type(stage), stage.kind)
+
+
+def _unknown(stage: str, id_: str) -> Fields:
+    raise KeyError(f"document {id_} of {stage}")

@@ -32,7 +32,7 @@ def functions(teller: Teller) -> Iterator[Told]:
 def _called(name: str, function: Any, tables: Mapping[str, Any], seed: int) -> Iterator[tuple[str, Estimate]]:
     try:
         found = function(tables, seed)
-    except Exception as error:  # noqa: BLE001 - a person's own code may raise anything
+    except Exception as error:  # a person's own code may raise anything
         raise Refused(Problem("questions.py", name, f"raised {type(error).__name__}: {error}")) from error
     held = found if isinstance(found, Mapping) else {"value": found}
     for measure in sorted(held):

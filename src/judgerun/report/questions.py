@@ -45,7 +45,7 @@ def answer(teller: Teller, question: Question) -> Iterator[Told]:
     rows = teller.evidence.rows.get(question.feed, ())
     place = f"question {question.name}"
     false = question.unconcluded == "false"
-    found = samples(rows, question.value, teller.evidence.scope, place=place, false=false)
+    found = samples(rows, question.value, teller.evidence.scopes().of, place=place, false=false)
     if not found:
         yield _nothing(teller, question, f"{question.feed} has no rows")
         return
