@@ -26,7 +26,7 @@ def load(text: str) -> dict[str, str]:
 
 def read(name: str) -> str:
     """The text of an SQL file of this room."""
-    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+    return resources.files("judgerun.store").joinpath(name).read_text(encoding="utf-8")
 
 
 SQL = load(read("queries.sql"))
