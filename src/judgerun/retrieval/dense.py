@@ -24,6 +24,7 @@ GATHERED = 1 << 21
 CROWD = 64
 
 _UNIT = float(np.finfo(np.float32).eps) / 2  # largest relative error of one rounding
+_LARGEST = float(np.finfo(np.float32).max)
 _SAFE_LOW, _SAFE_HIGH = 1e-12, 1e12  # norms whose squares float32 holds without loss
 
 
@@ -77,20 +78,19 @@ def _ranks(ids: Sequence[str]) -> npt.NDArray[np.int64]:
     return ranks
 
 
-def _norms(rows: Vectors, what: str, start: int = 0) -> npt.NDArray[np.float64]:
-    """Euclidean lengths in float64. ValueError names the first row that is not finite."""
+def _norms(rows: Vectors, what: str, place: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Euclidean lengths in float64. ValueError names the first row that is not finite by its `place`."""
     norms = np.empty(len(rows), np.float64)
     step = max(1, GATHERED // max(1, rows.shape[1]))
     for first in range(0, len(rows), step):
         part = rows[first : first + step].astype(np.float64)
         # The largest element is taken out first, so that no square overflows or vanishes.
         scale = np.abs(part).max(axis=1, initial=0.0)
-        scale = np.where(np.isfinite(scale), scale, np.nan)
+        bad = np.flatnonzero(~np.isfinite(scale))
+        if bad.size:
+            raise ValueError(f"{what} {place[first + bad[0]]} is not finite")
         part /= np.where(scale > 0, scale, 1.0)[:, None]
         norms[first : first + step] = scale * np.sqrt((part * part).sum(axis=1))
-    bad = np.flatnonzero(~np.isfinite(norms))
-    if bad.size:
-        raise ValueError(f"{what} {start + int(bad[0])} is not finite")
     return norms
 
 
@@ -105,8 +105,9 @@ class _Queries:
 
     @classmethod
     def of(cls, rows: Vectors, normalize: bool) -> _Queries:
-        norms = _norms(rows, "query")
-        scaled = _scaled(rows, norms) if normalize else rows.astype(np.float32)
+        norms = _norms(rows, "query", np.arange(len(rows)))
+        with np.errstate(over="ignore"):  # too long ones are refused with the margin
+            scaled = _scaled(rows, norms) if normalize else rows.astype(np.float32)
         return cls(rows, norms, scaled, normalize)
 
 
@@ -122,14 +123,15 @@ class _Block:
 
     @classmethod
     def of(cls, rows: Vectors, start: int, normalize: bool) -> _Block:
-        product = np.ascontiguousarray(rows, np.float32)
-        norms = np.sqrt(np.einsum("ij,ij->i", product, product)).astype(np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is odd, and done with care below
+            product = np.ascontiguousarray(rows, np.float32)
+            norms = np.sqrt(np.einsum("ij,ij->i", product, product)).astype(np.float64)
         odd = ~((norms > _SAFE_LOW) & (norms < _SAFE_HIGH))
         factor = np.ones(len(rows), np.float32)
         if normalize:
             factor[~odd] = 1.0 / norms[~odd]
-        if odd.any():  # zero, tiny, huge or not finite: seldom, so done with care
-            norms[odd] = _norms(rows[odd], "document", start)
+        if odd.any():  # zero, tiny, huge or not finite
+            norms[odd] = _norms(rows[odd], "document", start + np.flatnonzero(odd))
             if normalize:
                 product = product.copy()
                 product[odd] = _scaled(rows[odd], norms[odd])
@@ -156,9 +158,9 @@ class _Best:
 def _search(sought: _Queries, held: _Block, best: _Best, ranks: npt.NDArray[np.int64], group: slice) -> None:
     """Let the documents of one block compete for the places of one group of queries."""
     k = best.rows.shape[1]
+    margin = _margin(sought, held, group)
     scores = sought.scaled[group] @ held.product.T
     scores *= held.factor
-    margin = _margin(sought, held, group)
     floor = best.scores[group, -1].astype(np.float64) - margin
     counts = (scores >= floor[:, None]).sum(axis=1)
     for row in np.flatnonzero(counts > k + CROWD):
@@ -181,7 +183,8 @@ def _margin(sought: _Queries, held: _Block, group: slice) -> npt.NDArray[np.floa
     roundings = (held.product.shape[1] + 16) * _UNIT
     reach = 1.0 if sought.normalize else float(held.norms.max(initial=0.0))
     lengths = np.ones(len(sought.norms[group])) if sought.normalize else sought.norms[group]
-    if reach * float(lengths.max(initial=0.0)) > np.finfo(np.float32).max:
+    longest = float(lengths.max(initial=0.0))
+    if max(reach, longest, reach * longest) > _LARGEST:
         raise ValueError("the vectors are too long: their products are beyond float32")
     margin: npt.NDArray[np.float64] = roundings / (1 - roundings) * reach * lengths + np.finfo(np.float32).tiny
     return margin
