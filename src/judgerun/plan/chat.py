@@ -77,6 +77,10 @@ class ChatNode(Stageful):
         """On a sample among ids that are not known beforehand."""
         return "the sample waits for all rows" if any(p.waits for p in self._pickings.values()) else ""
 
+    def slots(self) -> list[Slot]:
+        """All conditions with what makes them."""
+        return [slot for held in self.ways.values() for way in held for branch in way.branches for slot in branch.slots]
+
     def problems(self) -> list[Problem]:
         """What only the whole plan shows to be wrong."""
         place = f"stage.{self.name}"

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-
-import numpy as np
+from collections.abc import Iterator, Mapping, Sequence
 
 from judgerun.model.experiment import Experiment
 from judgerun.model.kept import Cell, Kept, Lost
 from judgerun.model.profile import Profile
-from judgerun.model.request import RequestKey
 from judgerun.model.rows import Inputs
 from judgerun.plan.counts import Counts
 from judgerun.plan.desk import Desk, Lookup
 from judgerun.plan.feed import Feed
-from judgerun.plan.graph import Graph, build
+from judgerun.plan.graph import Given, Graph, build
+from judgerun.plan.node import Matrix
 from judgerun.plan.requests import Count
 from judgerun.plan.tally import Tally
 from judgerun.table.row import Row
-
-Matrix = Callable[[Sequence[RequestKey]], np.ndarray]
-"""Vectors of embedding requests: float32 (n, dimensions), rows in the order of the keys; may be a memory map."""
 
 
 class Flow:
@@ -47,9 +42,8 @@ class Flow:
     ) -> None:
         self.experiment = experiment
         self._desk = Desk(seed=experiment.seed, lookup=lookup, only=only)
-        self._graph: Graph = build(
-            experiment, inputs, desk=self._desk, profiles=profiles, matrix=matrix, count=count, keep=keep
-        )
+        given = Given(desk=self._desk, profiles=profiles, matrix=matrix, count=count)
+        self._graph: Graph = build(experiment, inputs, given, keep=keep)
         self._feed = Feed(self._graph.sources, seed=experiment.seed, limit=limit)
         self._feed.attach(self._graph.common.barriers)
 
@@ -115,10 +109,13 @@ class Flow:
 
     def rows(self, stage: str) -> Sequence[Row]:
         """The table of a stage, in block order whatever the order of replies; needs `keep`. Failed and pending rows are in it."""
-        node = self._graph.common.nodes[stage]
-        places = {condition.name: place for place, condition in enumerate(node.conditions)}
+        known = self._graph.common.nodes
+        nodes = [known[name] for name in (stage, f"{stage} (corpus)") if name in known]
+        conditions = [condition for node in nodes for condition in node.conditions]
+        places = {condition.name: place for place, condition in enumerate(conditions)}
+        rows = [row for node in nodes for row in node.rows]
         return sorted(
-            node.rows, key=lambda row: (self._desk.block(row.block), places[row.condition.name], row.id, row.draws)
+            rows, key=lambda row: (self._desk.block(row.block), places[row.condition.name], row.id, row.draws)
         )
 
     @property

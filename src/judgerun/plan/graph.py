@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Literal
 
-import numpy as np
-
-from judgerun.errors import Problem, Refused, invariant
-from judgerun.model.experiment import Chat, Embed, Experiment, Fold, Map, Retrieve, Stage
+from judgerun.errors import InvariantBroken, Problem, Refused
+from judgerun.model.experiment import Chat, Embed, Experiment, Explode, Fold, Map, Pair, Retrieve, Stage, TextOf
 from judgerun.model.profile import Profile
-from judgerun.model.request import RequestKey
 from judgerun.model.rows import Fields, Inputs
 from judgerun.plan.chat import ChatNode, joined
+from judgerun.plan.corpus import side
 from judgerun.plan.desk import Desk
+from judgerun.plan.embed import EmbedNode
 from judgerun.plan.feed import Source
-from judgerun.plan.node import Common, Node
+from judgerun.plan.gather import FoldNode
+from judgerun.plan.match import PairNode
+from judgerun.plan.node import Common, Matrix, Node
+from judgerun.plan.ranking import BatchNode
 from judgerun.plan.requests import Count
+from judgerun.plan.rerank import FuseNode, LexicalNode
+from judgerun.plan.search import DenseNode, WordsNode
+from judgerun.plan.split import ExplodeNode, MapNode
 from judgerun.plan.tally import Tally
 from judgerun.table.scope import Scopes
 
-Matrix = Callable[[Sequence[RequestKey]], np.ndarray]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What nodes that ask or rank need from outside."""
+
+    desk: Desk
+    profiles: Mapping[str, Profile]  # by the experiment's name of the model
+    matrix: Matrix
+    count: Count | None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,19 +44,10 @@ class Graph:
     common: Common
     sources: tuple[Source, ...] = ()
     tallies: dict[str, Tally] = field(default_factory=dict)  # by condition, in file order
-    rankings: list[Any] = field(default_factory=list)  # nodes that rank queries in batches
+    rankings: list[BatchNode] = field(default_factory=list)
 
 
-def build(
-    experiment: Experiment,
-    inputs: Inputs,
-    *,
-    desk: Desk,
-    profiles: Mapping[str, Profile],
-    matrix: Matrix,
-    count: Count | None,
-    keep: bool,
-) -> Graph:
+def build(experiment: Experiment, inputs: Inputs, given: Given, *, keep: bool) -> Graph:
     """The graph of an experiment. Refused with every problem that only the whole plan shows."""
     stages = ordered(experiment)
     kinds = {stage.name: _kind(stage) for stage in stages}
@@ -61,10 +65,12 @@ def build(
     graph = Graph(common=common, sources=_sources(common, stages))
     problems: list[Problem] = []
     for stage in stages:
-        node = _node(common, stage, desk=desk, profiles=profiles, matrix=matrix, count=count)
-        if isinstance(node, ChatNode):
+        for node in _nodes(graph, stage, given):
+            if isinstance(node, BatchNode):
+                graph.rankings.append(node)
+            if isinstance(node, (ChatNode, EmbedNode)):
+                graph.tallies.update(node.tallies)
             problems += node.problems()
-        graph.tallies.update(getattr(node, "tallies", {}))
     if problems:
         raise Refused(problems)
     return graph
@@ -114,16 +120,61 @@ def _sources(common: Common, stages: Sequence[Stage]) -> tuple[Source, ...]:
     )
 
 
-def _node(
-    common: Common,
-    stage: Stage,
-    *,
-    desk: Desk,
-    profiles: Mapping[str, Profile],
-    matrix: Matrix,
-    count: Count | None,
-) -> Node:
-    if isinstance(stage, Chat):
-        return ChatNode(common, stage, desk, profiles, count)
-    invariant(False, f"no node for {stage.kind}")
-    raise AssertionError
+def _nodes(graph: Graph, stage: Stage, given: Given) -> list[Node]:
+    """The nodes of a stage; an embed stage has two."""
+    common = graph.common
+    match stage:
+        case Chat():
+            return [ChatNode(common, stage, given.desk, given.profiles, given.count)]
+        case Embed():
+            return _embed(graph, stage, given)
+        case Retrieve():
+            return [_retrieve(common, stage, given)]
+        case Explode():
+            return [ExplodeNode(common, stage)]
+        case Fold():
+            return [FoldNode(common, stage)]
+        case Pair():
+            return [PairNode(common, stage)]
+        case Map():
+            return [MapNode(common, stage)]
+    raise InvariantBroken(f"there is no node for {stage.kind}")
+
+
+def _embed(graph: Graph, stage: Embed, given: Given) -> list[Node]:
+    """A node for the corpus, so that rankings can wait for it alone, and one for the queries."""
+    corpus = {} if stage.corpus is None else {side(graph.common, stage.corpus.table): stage.corpus}
+    queries = {query.table: query for query in stage.queries}
+    tallies: dict[str, Tally] = {}
+
+    def node(name: str, texts: dict[str, TextOf], role: Literal["query", "document"]) -> EmbedNode:
+        return EmbedNode(
+            graph.common,
+            stage,
+            name=name,
+            texts=texts,
+            role=role,
+            desk=given.desk,
+            profiles=given.profiles,
+            count=given.count,
+            tallies=tallies,
+        )
+
+    return [node(f"{stage.name} (corpus)", corpus, "document"), node(stage.name, queries, "query")]
+
+
+def _retrieve(common: Common, stage: Retrieve, given: Given) -> Node:
+    match stage.method:
+        case "dense":
+            embed = common.experiment.stage(stage.feeds[0])
+            if not isinstance(embed, Embed) or embed.corpus is None:
+                right = "an embed stage with queries and corpus"
+                wrong = f"{stage.feeds[0]} embeds no corpus"
+                raise Refused(Problem("experiment.toml", f"stage.{stage.name}.from", wrong, right))
+            return DenseNode(common, stage, embed, given.matrix)
+        case "bm25":
+            return WordsNode(common, stage)
+        case "rrf":
+            return FuseNode(common, stage)
+        case "lexical":
+            return LexicalNode(common, stage)

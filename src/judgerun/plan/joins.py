@@ -126,7 +126,8 @@ class Joins:
     def _candidates(self, condition: Condition, table: str) -> list[Condition]:
         key = (condition.name, table)
         if key not in self._matching:
-            self._matching[key] = matching(condition, self._partners[table].node.conditions)
+            siblings = [condition for feed in self._owner.feeds for condition in feed.conditions]
+            self._matching[key] = matching(condition, siblings, self._partners[table].node.conditions)
         return self._matching[key]
 
     def bind(self, row: Row, joins: Sequence[Join], admit: Finishes, then: Then) -> None:

@@ -6,14 +6,22 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from judgerun.errors import invariant
+import numpy as np
+import numpy.typing as npt
+
+from judgerun.errors import Problem, invariant
 from judgerun.model.condition import Condition
 from judgerun.model.experiment import Experiment
+from judgerun.model.request import RequestKey
 from judgerun.model.rows import Fields, Inputs
 from judgerun.table.row import Row
 from judgerun.table.scope import Scopes
 
 Reader = Callable[[Row], None]
+
+Vectors = npt.NDArray[np.float32]
+Matrix = Callable[[Sequence[RequestKey]], Vectors]
+"""Vectors of embedding requests: float32 (n, dimensions), rows in the order of the keys; may be a memory map."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -107,6 +115,10 @@ class Node:
     def ids(self) -> Sequence[str] | None:
         """The ids that can come out, where they are those of data rows; None where they are not known beforehand."""
         return None
+
+    def problems(self) -> list[Problem]:
+        """What is wrong with the stage that only the whole plan shows."""
+        return []
 
     def waits(self) -> str:
         """What the stage waits for before it gives rows, for people; "" when it streams."""

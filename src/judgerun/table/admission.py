@@ -15,15 +15,18 @@ def refusal(outcome: Outcome, admit: Sequence[str]) -> str:
     """Why a reply does not flow on ("upstream truncated", ...), "" when it does.
 
     A reply flows on when its finish is in `admit`, it is not empty, and it was parsed; an empty one passes only where
-    "empty" is listed. A fold with too few concluded members does not flow on.
+    "empty" is listed. A fold with too few concluded members and a ranking
+    without candidates do not flow on.
     """
     if outcome.incomplete:
         return "upstream incomplete"
-    if outcome.finish is None or outcome.fallback:
+    if outcome.candidates == ():
+        return "upstream found nothing"
+    if outcome.reply is None or outcome.finish is None or outcome.fallback:
         return ""
     if outcome.finish not in admit:
         return f"upstream {_FINISHES.get(outcome.finish, f'finish {outcome.finish}')}"
-    if not (outcome.reply or "").strip():
+    if not outcome.reply.strip():
         return "" if "empty" in admit else "upstream empty"
     if outcome.verdict is not None and not outcome.verdict.parsed:
         return "upstream unparsed"

@@ -66,12 +66,29 @@ def coordinates(condition: Condition) -> dict[tuple[str, str], str]:
     }
 
 
-def matching(own: Condition, others: Iterable[Condition]) -> list[Condition]:
-    """Those of `others` that agree with `own` on every coordinate that both have; what one lacks is broadcast."""
-    mine = coordinates(own)
-    return [
-        other for other in others if all(mine.get(key, value) == value for key, value in coordinates(other).items())
-    ]
+def matching(own: Condition, siblings: Iterable[Condition], others: Sequence[Condition]) -> list[Condition]:
+    """Those of `others` that agree with `own` on all shared coordinates. A coordinate is shared when some of its `siblings`
+    (the conditions of the same table, itself included) and some of the others have it; what only one side has is broadcast.
+    That a table lies on the way at all is a coordinate too.
+    """
+    mine, theirs = list(siblings), list(others)
+    keys = _keys(mine) & _keys(theirs)
+    want = _labels(own)
+    found = []
+    for other in theirs:
+        have = _labels(other)
+        if all(want.get(key) == have.get(key) for key in keys):
+            found.append(other)
+    return found
+
+
+def _labels(condition: Condition) -> dict[tuple[str, str], str]:
+    """The condition's coordinates, and a mark for each table on its way."""
+    return {**coordinates(condition), **{(segment.table, ""): "" for segment in condition.segments}}
+
+
+def _keys(conditions: Iterable[Condition]) -> set[tuple[str, str]]:
+    return {key for condition in conditions for key in _labels(condition)}
 
 
 def shared_draws(row: Row, tables: frozenset[str]) -> tuple[tuple[str, int], ...]:
