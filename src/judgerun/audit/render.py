@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import orjson
 
 from judgerun.audit.finding import RATES, SEVERITIES, Audit, Completion, Finding
-from judgerun.audit.words import escape, markdown, rate
+from judgerun.audit.words import escape, markdown, plural, rate
 
 
 def files(audit: Audit) -> Mapping[str, bytes]:
@@ -33,7 +33,7 @@ def _page(audit: Audit) -> Iterator[str]:
     yield ""
     yield f"Seal: {audit.seal}" if audit.seal else "**DRAFT: the cache is not sealed.**"
     yield ""
-    counts = (f"{sum(f.severity == severity for f in audit.findings)} {severity}s" for severity in SEVERITIES)
+    counts = (plural(sum(f.severity == severity for f in audit.findings), severity) for severity in SEVERITIES)
     waived = sum(finding.waived is not None for finding in audit.findings)
     yield f"{', '.join(counts)}; {waived} waived."
     yield ""

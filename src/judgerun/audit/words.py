@@ -33,7 +33,12 @@ def _line(cells: Sequence[str]) -> str:
 
 def escape(text: str) -> str:
     """Text that stays in one Markdown cell and brings no markup of its own."""
-    for sign in "\\|`*[":
+    for sign in "\\|`*":
         text = text.replace(sign, "\\" + sign)
-    text = text.replace("<", "&lt;")
+    text = text.replace("<", "&lt;").replace("](", "]\\(")
     return " ".join(text.split())
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 error`, `2 errors`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from judgerun.audit.evidence import Evidence
 from judgerun.audit.finding import Audit, Finding
 from judgerun.audit.render import HEADER, completion_cells
+from judgerun.audit.words import plural
 from judgerun.model.money import format_usd
 from judgerun.report import plots
 from judgerun.report.functions import functions
@@ -16,7 +17,10 @@ from judgerun.report.money import avoided, spend, within
 from judgerun.report.page import Block, Page, Section, Table, Text, to_markdown
 from judgerun.report.questions import questions
 from judgerun.report.told import Told, document
-from judgerun.report.verdicts import Teller, agreement, folded, rankings, verdicts
+from judgerun.report.verdicts import Teller, agreement, endings, folded, rankings, verdicts
+
+
+ENDINGS = "How the calls ended"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,7 @@ def parts(evidence: Evidence, audit: Audit) -> tuple[Part, ...]:
     """Every estimate, by headline. Independent of the order of rows; the same evidence gives the same numbers."""
     teller = Teller(evidence, audit)
     held = (
+        Part(ENDINGS, tuple(endings(teller))),
         Part("Questions", (*questions(teller), *functions(teller))),
         Part("Verdicts", tuple(verdicts(teller))),
         Part("Agreement with what was expected", tuple(agreement(teller))),
@@ -58,7 +63,12 @@ def report(evidence: Evidence, audit: Audit) -> Mapping[str, bytes]:
 
 
 def _page(evidence: Evidence, audit: Audit, held: Sequence[Part]) -> Page:
-    sections = (_endings(audit), _findings(audit), *(_section(part) for part in held), _rests(evidence))
+    sections = (
+        _endings(audit),
+        _findings(audit),
+        *(_section(part) for part in held if part.title != ENDINGS),
+        _rests(evidence),
+    )
     return Page(f"Report of {evidence.experiment.name}", tuple(_banners(evidence, audit)), sections)
 
 
@@ -68,8 +78,8 @@ def _banners(evidence: Evidence, audit: Audit) -> Iterator[str]:
     if evidence.sealed_because:
         yield f"Sealed unfinished: {evidence.sealed_because}"
     if audit.blocked:
-        errors = sum(finding.blocks for finding in audit.findings)
-        yield f"The audit has {errors} errors that nobody has waived: numbers that rest on them carry a banner or are not told."
+        errors = plural(sum(finding.blocks for finding in audit.findings), "error")
+        yield f"The audit has {errors} that nobody has waived: numbers that rest on them carry a banner or are not told."
 
 
 def _endings(audit: Audit) -> Section:
@@ -81,7 +91,7 @@ def _endings(audit: Audit) -> Section:
     ]
     if audit.slices:
         blocks += [Text("By slice:"), Table(HEADER, tuple(tuple(completion_cells(part)) for part in audit.slices))]
-    return Section("How the calls ended", tuple(blocks))
+    return Section(ENDINGS, tuple(blocks))
 
 
 def _findings(audit: Audit) -> Section:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from judgerun.analysis.estimate import Estimate
-from judgerun.audit.finding import Audit
+from judgerun.audit.finding import Audit, Finding
+from judgerun.audit.words import percent
 from judgerun.report.sample import Sample
 
 Span = tuple[float, float]
@@ -15,8 +16,13 @@ CONVENTION = "every cell without a value taken as the least value, and as the gr
 
 def banner(audit: Audit, conditions: Iterable[str]) -> str:
     """Why numbers that rest on these conditions are not to be trusted; "" when every gate holds."""
-    findings = {f"{f.condition}: {f.message}": None for name in conditions for f in audit.gate(name)}
+    findings = {_short(finding): None for name in conditions for finding in audit.gate(name)}
     return "GATE FAILED: " + "; ".join(findings) if findings else ""
+
+
+def _short(finding: Finding) -> str:
+    value = percent(finding.value) if isinstance(finding.value, float) else finding.value
+    return f"{finding.condition} {finding.check} {value}"
 
 
 def span_of(sample: Sample) -> Span | None:

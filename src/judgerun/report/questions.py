@@ -120,7 +120,7 @@ def _answer(teller: Teller, question: Question, group: Group, only: str) -> Iter
     coords = {**group.coords, "stage": question.feed, "only": only}
     for value, sample in group.arms:
         at = {**coords, **({coordinate: value} if coordinate else {}), "condition": sample.condition.name}
-        yield from _mean(teller, question, _restricted(sample, ids), at, convention)
+        yield from _mean(teller, question, sample, ids, at, convention)
     if question.compare is None:
         return
     pairs = list(combinations(group.arms, 2))
@@ -138,15 +138,21 @@ def _restricted(sample: Sample, ids: frozenset[str] | None) -> Sample:
 
 
 def _mean(
-    teller: Teller, question: Question, sample: Sample, coords: Mapping[str, str], convention: str
+    teller: Teller,
+    question: Question,
+    sample: Sample,
+    ids: frozenset[str] | None,
+    coords: Mapping[str, str],
+    convention: str,
 ) -> Iterator[Told]:
     if sample.numeric:
-        yield from teller.mean(question.name, sample, coords, convention=convention)
+        part = _restricted(sample, ids)
+        yield from teller.mean(question.name, part, coords, convention=convention, whole=sample)
     elif question.test not in ("kappa", "tau"):
-        why = "values are labels: ask for one of them, as in `value == 'x'`"
-        yield teller.told(
-            question.name, {**coords, "measure": "mean"}, refused(why, n=len(sample.values), method="mean"), ""
+        why = refused(
+            "values are labels: ask for one of them, as in `value == 'x'`", n=len(sample.values), method="mean"
         )
+        yield teller.told(question.name, {**coords, "measure": "mean"}, why, "")
 
 
 def _pair(

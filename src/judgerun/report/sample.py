@@ -61,6 +61,12 @@ class Sample:
         held = [float(value) for value in self.values[id_]]
         return sum(held) / len(held)
 
+    def count(self) -> tuple[str, ...]:
+        """How many truth values are true, in words; nothing where values are others, or averages over draws."""
+        if not self.values or not self.binary or self.draws != 1:
+            return ()
+        return (f"{sum(held[0] is True for held in self.values.values())} of {len(self.values)} true",)
+
     def said(self) -> str:
         """Both n, in words."""
         open_ = sum(id_ not in self.values for id_ in self.open)

@@ -9,7 +9,7 @@ from typing import Any
 from judgerun.analysis.estimate import Estimate
 from judgerun.analysis.intervals import bootstrap, clustered, proportion
 from judgerun.audit.evidence import Evidence
-from judgerun.audit.finding import Audit
+from judgerun.audit.finding import RATES, Audit
 from judgerun.audit.tally import label
 from judgerun.model.experiment import Chat, Fold, Map, ParseRule, Retrieve, Stage
 from judgerun.report.columns import conditions_of
@@ -33,17 +33,27 @@ class Teller:
         self.audit = audit
 
     def mean(
-        self, question: str, sample: Sample, coords: Mapping[str, str], *, convention: str, span: Span | None = None
+        self,
+        question: str,
+        sample: Sample,
+        coords: Mapping[str, str],
+        *,
+        convention: str,
+        span: Span | None = None,
+        whole: Sample | None = None,
     ) -> Iterator[Told]:
-        """The mean of a sample; where its gate fails with the banner, and its bounds besides."""
+        """The mean of a sample; where its gate fails with the banner, and besides it the bounds of `whole` (default: of the
+        sample itself).
+        """
         gate = banner(self.audit, [sample.condition.name])
-        note = "; ".join(filter(None, (gate, sample.said())))
+        note = "; ".join(filter(None, (gate, *sample.count(), sample.said())))
         found = replace(mean(sample, seed=self.seed(question)), convention=convention)
         yield self.told(question, {**coords, "measure": "mean"}, found, note)
-        span = span or span_of(sample)
+        whole = whole or sample
+        span = span or span_of(whole)
         if gate and span is not None and found.value is not None:
-            held = bounds(found.value, worst(sample, span), sample.planned - len(sample.missing))
-            yield self.told(question, {**coords, "measure": "bounds"}, held, note)
+            held = bounds(found.value, worst(whole, span), whole.planned - len(whole.missing))
+            yield self.told(question, {**coords, "measure": "bounds"}, held, "; ".join((gate, whole.said())))
 
     def seed(self, question: str) -> int:
         """The seed of a question in this experiment."""
@@ -88,6 +98,18 @@ def _parts(stage: Stage, rows: Sequence[Row]) -> Iterator[tuple[dict[str, str], 
         labels = [label(row, name) for row in rows]
         for value in sorted(set(labels)):
             yield {f"slice.{name}": value}, [row for row, own in zip(rows, labels, strict=True) if own == value]
+
+
+def endings(teller: Teller) -> Iterator[Told]:
+    """How the calls ended, by condition and slice: the rates of the audit as estimates."""
+    for completion in (*teller.audit.conditions, *teller.audit.slices):
+        part = {f"slice.{completion.slice[0]}": completion.slice[1]} if completion.slice is not None else {}
+        coords = {"stage": completion.stage, "condition": completion.condition, **part}
+        for name in (*RATES, "concluded"):
+            rate = completion.rate(name)
+            over = "cells tried" if name == "failed" else "replies"
+            estimate = replace(proportion(rate.count, rate.n), convention=f"over {over}")
+            yield teller.told(name, {**coords, "measure": "rate"}, estimate, f"{rate.count} of {rate.n}")
 
 
 def verdicts(teller: Teller) -> Iterator[Told]:
