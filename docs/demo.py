@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DEMO = ROOT / "demo"
 BILL = DEMO / "provider.bill.jsonl"
 EXPERIMENT = "equivalence"
-SMALL, ENOUGH = 'total = "0.40"', 'total = "2.00"'
+SMALL, ENOUGH = 'total = "0.20"', 'total = "2.00"'
 EXHAUSTED = 3
 
 
