@@ -6,7 +6,6 @@ NaN is refused (see columns). The caller brings the items of both conditions in 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import comb
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +32,10 @@ def mcnemar(b: int, c: int) -> Significance:
     if b < 0 or c < 0:
         raise ValueError(f"{b} and {c} are not counts")
     n = b + c
-    tail = sum(comb(n, i) for i in range(min(b, c) + 1))
+    term, tail = 1, 0
+    for i in range(min(b, c) + 1):
+        tail += term
+        term = term * (n - i) // (i + 1)  # C(n, i + 1), exact
     p = min(1.0, 2 * tail / 2**n)
     return Significance(
         p=p, n=n, method="mcnemar exact", statistic=float(min(b, c)), note="" if n else "no discordant pair"
