@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from judgerun.analysis.intervals import wilson
 from judgerun.errors import invariant
+from judgerun.model.condition import FOLDED
 
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
@@ -158,11 +159,28 @@ class Audit:
 
     def gate(self, condition: str) -> tuple[Finding, ...]:
         """The unwaived completion errors of a condition and of all conditions that fed it: why a comparison that rests on
-        it is not to be trusted. Upstream conditions are the tails of a name after each "@".
+        it is not to be trusted. Upstream conditions are the tails of a name after each "@"; a folded coordinate stands for
+        all its values.
         """
         parts = condition.split("@")
-        tails = {"@".join(parts[n:]) for n in range(len(parts))}
-        return tuple(f for f in self.findings if f.blocks and f.check in GATED and f.condition in tails)
+        tails = [parts[n:] for n in range(len(parts))]
+        return tuple(
+            finding
+            for finding in self.findings
+            if finding.blocks
+            and finding.check in GATED
+            and any(_covers(tail, finding.condition.split("@")) for tail in tails)
+        )
+
+
+def _covers(tail: Sequence[str], parts: Sequence[str]) -> bool:
+    """Whether a tail of a condition's name, with its folded coordinates, means the condition of these parts."""
+    if len(tail) != len(parts):
+        return False
+    pairs = [(one.split("/"), other.split("/")) for one, other in zip(tail, parts, strict=True)]
+    return all(
+        len(one) == len(other) and all(a in (b, FOLDED) for a, b in zip(one, other, strict=True)) for one, other in pairs
+    )
 
 
 GATED = frozenset({*RATES, "pending", "finish", "served"})
