@@ -91,7 +91,7 @@ class Desk:
         elif prefix in self._given_up:
             tally.twins += 1
             ask.node.pend(ask)
-        elif not self._wanted(tally.condition):
+        elif not self.wanted(tally.condition):
             ask.node.pend(ask)
         elif self.quiet:
             self._given_up.add(prefix)
@@ -158,7 +158,8 @@ class Desk:
         """Every open wish."""
         return (ask for waiting in self.open.values() for ask in waiting)
 
-    def _wanted(self, condition: str) -> bool:
+    def wanted(self, condition: str) -> bool:
+        """Whether cells of this condition may be given out."""
         if self.only is None:
             return True
         if condition not in self._allowed:

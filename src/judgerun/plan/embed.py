@@ -70,7 +70,9 @@ class EmbedNode(Stageful):
         slots = []
         for place, form in enumerate(forms):
             condition = embedded(feed, self.stage.name, form.model.name)
-            tally = self.tallies.setdefault(condition.name, Tally(condition=condition.name, stage=self.stage.name))
+            tally = self.tallies.setdefault(
+                condition.name, Tally(condition=condition.name, stage=self.stage.name, model=form.model)
+            )
             slots.append(Slot(form=form, condition=condition, place=place, tally=tally))
         return slots
 

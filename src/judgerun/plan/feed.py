@@ -107,6 +107,14 @@ class Feed:
         self._skip()
         return self._next >= self.blocks and not self._empty
 
+    @property
+    def share(self) -> float:
+        """Which share of the blocks of items the limit lets open."""
+        if self._limit is None:
+            return 1.0
+        items = int(np.count_nonzero(~self._corpus[self._starts[:-1]]))
+        return min(1.0, self._limit / items) if items else 1.0
+
     def unlimit(self) -> None:
         """Let every block be opened after all."""
         self._limit = None

@@ -12,7 +12,7 @@ from judgerun.plan.counts import Counts
 from judgerun.plan.desk import Desk, Lookup
 from judgerun.plan.feed import Feed
 from judgerun.plan.graph import Given, Graph, build
-from judgerun.plan.node import Matrix
+from judgerun.plan.node import Common, Matrix
 from judgerun.plan.requests import Count
 from judgerun.plan.tally import Tally
 from judgerun.table.row import Row
@@ -41,11 +41,13 @@ class Flow:
         limit: int | None = None,
     ) -> None:
         self.experiment = experiment
+        self.profiles = profiles
         self._desk = Desk(seed=experiment.seed, lookup=lookup, only=only)
         given = Given(desk=self._desk, profiles=profiles, matrix=matrix, count=count)
         self._graph: Graph = build(experiment, inputs, given, keep=keep)
         self._feed = Feed(self._graph.sources, seed=experiment.seed, limit=limit)
         self._feed.attach(self._graph.common.barriers)
+        self._share = self._feed.share
 
     def take(self, *, blocks: int | None = None) -> Cell | None:
         """The next ready cell in plan order, None when none is ready now. Blocks are opened as needed, at most `blocks` of
@@ -106,6 +108,15 @@ class Flow:
     def tallies(self) -> Mapping[str, Tally]:
         """The running counts by condition, with what only quotes ask."""
         return self._graph.tallies
+
+    @property
+    def common(self) -> Common:
+        """The nodes, for those in this room who look at the plan as a whole."""
+        return self._graph.common
+
+    def share(self, condition: str) -> float:
+        """Which share of a condition's cells `only` and `limit` let be sent, as far as it is not known cell by cell."""
+        return self._share if self._desk.wanted(condition) else 0.0
 
     def rows(self, stage: str) -> Sequence[Row]:
         """The table of a stage, in block order whatever the order of replies; needs `keep`. Failed and pending rows are in it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from judgerun.model.experiment import Model
 from judgerun.model.kept import Kept
 from judgerun.model.reply import Finish
 from judgerun.plan.counts import Counts
@@ -16,6 +17,8 @@ class Tally:
 
     condition: str
     stage: str
+    model: Model
+    output_expected: int | None = None  # tokens, as the experiment says
     planned: int = 0
     done: int = 0
     failed: int = 0

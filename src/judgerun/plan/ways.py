@@ -84,7 +84,12 @@ def ways(stage: Chat, feeds: Sequence[Condition], profiles: Mapping[str, Profile
                         variant=variant.name,
                         order=order,
                     )
-                    tally = Tally(condition=condition.name, stage=stage.name)
+                    tally = Tally(
+                        condition=condition.name,
+                        stage=stage.name,
+                        model=arm.model,
+                        output_expected=settings.output_tokens_expected,
+                    )
                     slot = Slot(way=way, order=order, condition=condition, place=place, tally=tally)
                     branch.slots.append(slot)
                     place += 1
