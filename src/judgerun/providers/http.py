@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.connector import Connection
 from yarl import URL
 
 from judgerun.errors import invariant
@@ -58,6 +61,36 @@ class _Exchange:
     sent: bool = False
     status: int | None = None
 
+    def connected(self) -> None:
+        """There is a connection: the next thing that happens is the sending."""
+        self.sent = True
+        self.deadline.reschedule(asyncio.get_running_loop().time() + self.timeout_s)
+
+
+_CURRENT: ContextVar[_Exchange] = ContextVar("exchange")
+"""The exchange of this task: the connector serves all of them. (A TraceConfig would tell the same at 30 microseconds a call.)"""
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Ramps new connections, and tells an exchange when it has one, new or kept."""
+
+    def __init__(self, ramp: Ramp) -> None:
+        super().__init__(limit=0, keepalive_timeout=KEEP_ALIVE_S)
+        self._ramp = ramp
+
+    async def connect(
+        self, req: aiohttp.ClientRequest, traces: list[Any], timeout: aiohttp.ClientTimeout
+    ) -> Connection:
+        connection = await super().connect(req, traces, timeout)
+        _CURRENT.get().connected()
+        return connection
+
+    async def _create_connection(
+        self, req: aiohttp.ClientRequest, traces: list[Any], timeout: aiohttp.ClientTimeout
+    ) -> ResponseHandler:
+        await self._ramp.turn()
+        return await super()._create_connection(req, traces, timeout)
+
 
 class Http:
     """One session to one deployment. Never retries, never follows a redirect, reads no proxy or .netrc from the environment."""
@@ -85,12 +118,14 @@ class Http:
 
         What the world does comes back as a Failure; cancellation passes through.
         """
-        exchange = _Exchange(timeout_s, asyncio.timeout(CONNECT_S + RAMP_WAIT_S))
+        exchange = _Exchange(timeout_s, asyncio.timeout(None))  # set when the connection is there
+        _CURRENT.set(exchange)
         try:
             async with exchange.deadline:
                 return await self._exchange(call, exchange)
-        except TimeoutError:  # the deadline, and aiohttp's own connect limit
-            return self._failure(exchange, Cause.TIMED_OUT, f"no whole answer in {timeout_s:g} s")
+        except TimeoutError:  # the deadline, or aiohttp's own limit on connecting
+            missing = f"no whole answer in {timeout_s:g} s" if exchange.sent else "no connection in time"
+            return self._failure(exchange, Cause.TIMED_OUT, missing)
         except aiohttp.ClientResponseError as error:
             return self._failure(exchange, Cause.MALFORMED, f"{type(error).__name__}: not a valid HTTP response")
         except (aiohttp.ClientError, OSError) as error:
@@ -103,7 +138,6 @@ class Http:
             data=call.body,
             headers=call.headers,
             allow_redirects=False,
-            trace_request_ctx=exchange,
         ) as response:
             exchange.status = response.status
             body = await self._read(response)
@@ -157,32 +191,14 @@ class Http:
         invariant(not self._closed, "a provider was used after it was closed")
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_S),
+                connector=_Connector(self._ramp),
                 headers={"content-type": "application/json", **self._headers},
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
-                trace_configs=[self._trace()],
+                timeout=aiohttp.ClientTimeout(total=None, connect=RAMP_WAIT_S + CONNECT_S, sock_connect=CONNECT_S),
                 trust_env=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 raise_for_status=False,
             )
         return self._session
-
-    def _trace(self) -> aiohttp.TraceConfig:
-        """Signals that tell when a connection is about to be made, and when one is there."""
-
-        async def connecting(_: aiohttp.ClientSession, __: Any, ___: aiohttp.TraceConnectionCreateStartParams) -> None:
-            await self._ramp.turn()
-
-        async def connected(_: aiohttp.ClientSession, context: Any, __: Any) -> None:
-            exchange: _Exchange = context.trace_request_ctx
-            exchange.sent = True
-            exchange.deadline.reschedule(asyncio.get_running_loop().time() + exchange.timeout_s)
-
-        trace = aiohttp.TraceConfig()
-        trace.on_connection_create_start.append(connecting)
-        trace.on_connection_create_end.append(connected)
-        trace.on_connection_reuseconn.append(connected)
-        return trace
 
     async def aclose(self) -> None:
         """Close the connections; a second time is nothing."""
