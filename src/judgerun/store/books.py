@@ -15,6 +15,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from judgerun.errors import InvariantBroken, Problem, Refused, invariant
@@ -74,6 +75,7 @@ class Books:
         self._memory = _Memory()
         self._changes: dict[int, _Change] = {}
         self._rates = Rates(connection)
+        self._undo: list[Operation] = []
         self._day = (-1, "")
 
     # -- transactions
@@ -102,16 +104,27 @@ class Books:
         except BaseException:
             if self.connection.in_transaction:
                 execute("rollback")
+            while self._undo:
+                self._undo.pop()()
             self.forget()
             raise
+        self._undo.clear()
         return results
+
+    def undo(self, operation: Operation) -> None:
+        """What takes back, should the transaction be rolled back, something done beside the database."""
+        self._undo.append(operation)
 
     def join(self, *, owner: int | None, experiment: str, budget: Budget | None) -> None:
         """From now on reservations are this owner's, under this budget. Inside a transaction."""
+        self.undo(partial(self._become, self.owner, self.experiment, self.budget))
+        self._become(owner, experiment, budget)
         self._flush()
-        self.owner, self.experiment, self.budget = owner, experiment, budget
         self._memory = _Memory()
         self._refresh()
+
+    def _become(self, owner: int | None, experiment: str, budget: Budget | None) -> None:
+        self.owner, self.experiment, self.budget = owner, experiment, budget
 
     def forget(self) -> None:
         """Trust nothing in memory: the next transaction reads the disk."""

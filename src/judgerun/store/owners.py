@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 
 from judgerun.errors import InvariantBroken
 from judgerun.ledger.budget import Budget
@@ -34,6 +35,7 @@ class Owners:
         owner = self._books.connection.execute(SQL["new_owner"], (os.getpid(), experiment, budget.name, now)).lastrowid
         assert owner is not None
         self._locks.take(owner)
+        self._books.undo(partial(self._locks.drop, owner))
         self._books.join(owner=owner, experiment=experiment, budget=budget)
         return owner
 

@@ -113,6 +113,7 @@ def wrapped(path: Path | None) -> Iterator[None]:
 def _prepare(connection: sqlite3.Connection, path: Path | None, *, durable: bool) -> None:
     connection.execute(f"pragma busy_timeout = {int(BUSY_S * 1000)}")
     connection.execute("pragma foreign_keys = on")
+    connection.execute("pragma recursive_triggers = on")  # else `insert or replace` deletes past the triggers
     connection.execute("pragma cache_size = -65536")  # 64 MB; the default of 2 MB thrashes on a million keys
     connection.execute(f"pragma synchronous = {'full' if durable else 'off'}")
     if path is not None:

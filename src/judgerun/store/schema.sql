@@ -120,7 +120,7 @@ create table entry (
   gpu_ms   integer not null check (gpu_ms >= 0),
   at       real    not null,
   document text,
-  check (kind <> 'adjust' or length(document) > 0)   -- an adjust cites its document
+  check (kind <> 'adjust' or coalesce(length(document), 0) > 0)   -- an adjust cites its document
 ) strict;
 -- Each reserve ends in at most one settle, void or forfeit.
 create unique index entry_closing on entry(attempt) where kind in ('settle', 'void', 'forfeit');

@@ -139,7 +139,10 @@ def verify(
 
 
 def _verify(connection: sqlite3.Connection, *, seal: Sealed, today: Stated | None) -> Verification:
-    kept = {part: (_split(ids), marks) for part, ids, marks in connection.execute(SQL["sealed"], (seal.id,)).fetchall()}
+    kept = {
+        part: (_split(rows.unpack(ids)), marks)
+        for part, ids, marks in connection.execute(SQL["sealed"], (seal.id,)).fetchall()
+    }
     keys = kept["plan"][0] if "plan" in kept else []
     covered = kept["replies"][0] if "replies" in kept else []
     readers: dict[str, Callable[[], _Part]] = {
