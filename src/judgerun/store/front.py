@@ -129,9 +129,13 @@ class Front(ABC):
         """What this process says of itself (JSON), for `status` in another terminal."""
         await self._do(partial(self._owners.progress, document, self._clock.wall()))
 
-    async def pin(self, experiment: str, digests: Mapping[str, str]) -> dict[str, str]:
-        """Pin the digests of files; for each file that was pinned with another digest before, that digest."""
-        return await self._do(partial(self._pins.pin, experiment, digests, self._clock.wall()))
+    async def pin(
+        self, experiment: str, digests: Mapping[str, str], texts: Mapping[str, str] | None = None
+    ) -> dict[str, str]:
+        """Pin the digests of files, and the texts of some; for each file that was pinned with another digest before, that
+        digest.
+        """
+        return await self._do(partial(self._pins.pin, experiment, digests, texts or {}, self._clock.wall()))
 
     async def plan(self, experiment: str, digest: str, files: Mapping[str, str]) -> bool:
         """Record a plan; whether it differs from the experiment's last one."""

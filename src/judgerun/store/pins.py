@@ -16,7 +16,7 @@ class Pins:
     def __init__(self, books: Books) -> None:
         self._books = books
 
-    def pin(self, experiment: str, digests: Mapping[str, str], now: float) -> dict[str, str]:
+    def pin(self, experiment: str, digests: Mapping[str, str], texts: Mapping[str, str], now: float) -> dict[str, str]:
         """Pin the digests of files. For each file that was pinned with another digest before: that digest; the change is an
         event, and the new digest is pinned.
         """
@@ -25,7 +25,7 @@ class Pins:
         changed = {file: before[file] for file, digest in digests.items() if before.get(file, digest) != digest}
         for file, digest in digests.items():
             if before.get(file) != digest:
-                execute(SQL["put_pin"], (experiment, file, digest, now))
+                execute(SQL["put_pin"], (experiment, file, digest, now, texts.get(file)))
         for file, old in changed.items():
             self._books.note("pin", experiment, f"{file} changed from {old[:12]} to {digests[file][:12]}", now)
         return changed

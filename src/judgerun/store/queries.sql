@@ -138,8 +138,8 @@ insert into progress (owner, at, document) values (?, ?, ?)
 on conflict (owner) do update set at = excluded.at, document = excluded.document;
 
 -- put_pin: the digest of a file at first use
-insert into pin (experiment, file, digest, at) values (?, ?, ?, ?)
-on conflict (experiment, file) do update set digest = excluded.digest, at = excluded.at;
+insert into pin (experiment, file, digest, at, text) values (?, ?, ?, ?, ?)
+on conflict (experiment, file) do update set digest = excluded.digest, at = excluded.at, text = excluded.text;
 
 -- last_plan: the newest plan of an experiment
 select digest, files from plan where experiment = ? order by id desc limit 1;
@@ -251,6 +251,9 @@ where o.experiment = ? and o.closed is null order by o.id;
 
 -- plans_of: plans of an experiment, oldest first
 select digest, files, at from plan where experiment = ? order by id;
+
+-- pinned_texts: the texts of an experiment's files as they were pinned
+select file, text from pin where experiment = ? and text is not null order by file;
 
 -- pins_of: pinned digests of an experiment
 select file, digest from pin where experiment = ? order by file;

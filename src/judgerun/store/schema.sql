@@ -197,6 +197,7 @@ create table pin (
   file       text not null,
   digest     text not null,
   at         real not null,
+  text       text,                     -- of files that people write by hand, so that a change can be told by its line
   primary key (experiment, file)
 ) strict;
 

@@ -209,6 +209,10 @@ class Snapshot:
         """The pinned digest of each file."""
         return dict(self._all("pins_of", (experiment,)))
 
+    def pinned_texts(self, experiment: str) -> dict[str, str]:
+        """The pinned text of each file that people write by hand."""
+        return dict(self._all("pinned_texts", (experiment,)))
+
     def seals(self, experiment: str) -> list[Sealed]:
         """The seals of an experiment, oldest first."""
         return [

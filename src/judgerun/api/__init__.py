@@ -1,0 +1,7 @@
+"""The Python API: load, run and read experiments; the CLI is a thin layer over it and decides nothing."""
+
+from judgerun.api.cache import CacheView, open_cache
+from judgerun.api.project import Project, Workspace, load
+from judgerun.api.running import Result, run
+
+__all__ = ["CacheView", "Project", "Result", "Workspace", "load", "open_cache", "run"]

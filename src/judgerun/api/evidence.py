@@ -1,0 +1,167 @@
+"""Gathering: the state of an experiment in a cache as the one Evidence on which audits, reports and exports rest."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from judgerun.api.project import Project
+from judgerun.audit.books import Attempt, Books, Bought
+from judgerun.audit.evidence import Evidence
+from judgerun.errors import Refused
+from judgerun.files.budgets import find_budget
+from judgerun.files.waivers import load_waivers
+from judgerun.ledger.account import Balance
+from judgerun.ledger.budget import Budget, Leaf
+from judgerun.ledger.entry import Amount, Entry, EntryKind
+from judgerun.model.kept import Kept, Lost
+from judgerun.model.reply import Usage
+from judgerun.model.request import RequestKey
+from judgerun.store.snapshot import Sealed, Snapshot
+
+UNITS = ("nanos", "calls", "tokens", "gpu_ms")
+BUCKETS = ("input_fresh", "cache_read", "cache_write", "output_visible", "reasoning")
+
+
+@dataclass(slots=True)
+class Recorder:
+    """A look-up that remembers the keys it was asked, each once, in plan order."""
+
+    view: Snapshot
+    seen: dict[RequestKey, None] = field(default_factory=dict)
+
+    def __call__(self, key: RequestKey) -> Kept | Lost | None:
+        self.seen[key] = None
+        return self.view.lookup(key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gathered:
+    """The evidence, with what a seal must know: the keys of the whole plan in its order."""
+
+    evidence: Evidence
+    keys: tuple[RequestKey, ...]
+    sealed: Sealed | None
+
+
+def gather(project: Project, view: Snapshot, *, sealed: Sealed | None = None) -> Gathered:
+    """The evidence of an experiment as the view shows it. `sealed` defaults to the newest seal, if there is one."""
+    if sealed is None:
+        seals = view.seals(project.name)
+        sealed = seals[-1] if seals else None
+    record = Recorder(view)
+    flow = project.flow(lookup=record, matrix=view.matrix, keep=True)
+    for _ in flow.survey():
+        pass
+    books = read_books(view, project.name, record.seen)
+    evidence = Evidence(
+        experiment=project.experiment,
+        counts=flow.counts(),
+        rows={stage.name: flow.rows(stage.name) for stage in project.experiment.stages},
+        books=books,
+        prices={model.name: found for model in project.experiment.models if (found := project.prices(model))},
+        budgets=tuple(_budgets(project, books)),
+        waivers=load_waivers(project.workspace.root),
+        seal=sealed.digest if sealed else None,
+        sealed_because=(sealed.reason or "") if sealed else "",
+        plan=flow.digest,
+        questions={
+            name.removeprefix("questions:"): function
+            for name, function in project.loaded.inputs.functions.items()
+            if name.startswith("questions:")
+        },
+    )
+    return Gathered(evidence=evidence, keys=tuple(record.seen), sealed=sealed)
+
+
+def _budgets(project: Project, books: Books) -> Iterator[Budget]:
+    """The budget files, as they are now, under which the experiment has spent; a file that is gone is left out."""
+    for name in dict.fromkeys(attempt.leaf.budget for attempt in books.attempts):
+        try:
+            yield find_budget(project.workspace.root, name)
+        except Refused:
+            continue  # an experiment outlives its budget file; the entries still name it
+
+
+def read_books(view: Snapshot, experiment: str, keys: Iterable[RequestKey]) -> Books:
+    """The experiment's attempts, entries and replies, and those of others that bought a reply for one of `keys`."""
+    wanted = set(keys)
+    replies = [
+        reply
+        for reply in _records(view, "replies", None)
+        if reply["experiment"] == experiment or reply["key"] in wanted
+    ]
+    own = _records(view, "attempts", experiment)
+    foreign = {reply["attempt"] for reply in replies} - {row["id"] for row in own}
+    attempts = own + ([row for row in _records(view, "attempts", None) if row["id"] in foreign] if foreign else [])
+    held = {row["id"] for row in attempts}
+    scope = None if foreign else experiment
+    carried: dict[int, list[RequestKey]] = defaultdict(list)
+    for row in _records(view, "carried", scope):
+        if row["attempt"] in held:
+            carried[row["attempt"]].append(row["key"])
+    return Books(
+        attempts=tuple(_attempt(row, carried[row["id"]]) for row in attempts),
+        entries=tuple(_entry(row) for row in _records(view, "entries", scope) if row["attempt"] in held),
+        bought=tuple(map(_bought, replies)),
+        balances={_leaf(row): _balance(row) for row in _records(view, "accounts", experiment)},
+    )
+
+
+def _records(view: Snapshot, table: str, experiment: str | None) -> list[dict[str, Any]]:
+    columns = view.columns(table, experiment)
+    lists = {name: values if isinstance(values, list) else values.tolist() for name, values in columns.items()}
+    return [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
+
+
+def _leaf(row: Mapping[str, Any]) -> Leaf:
+    return Leaf(*(row[name] for name in Leaf._fields))
+
+
+def _amount(row: Mapping[str, Any], prefix: str = "") -> Amount:
+    return Amount(*(row[prefix + unit] for unit in UNITS))
+
+
+def _balance(row: Mapping[str, Any]) -> Balance:
+    return Balance(*(_amount(row, f"{part}_") for part in ("settled", "forfeited", "held")))
+
+
+def _entry(row: Mapping[str, Any]) -> Entry:
+    return Entry(
+        attempt=row["attempt"],
+        kind=EntryKind(row["kind"]),
+        leaf=_leaf(row),
+        amount=_amount(row),
+        document=row["document"],
+    )
+
+
+def _attempt(row: Mapping[str, Any], keys: Sequence[RequestKey]) -> Attempt:
+    return Attempt(
+        id=row["id"],
+        leaf=_leaf(row),
+        model=row["model"],
+        keys=tuple(keys),
+        need=_amount(row, "need_"),
+        open=bool(row["open"]),
+        sent=bool(row["sent"]),
+        status=row["status"],
+        cause=row["cause"],
+        detail=row["detail"] or "",
+        bound_by=row["bound_by"],
+        served_by=row["served_by"],
+        latency_ms=row["latency_ms"],
+    )
+
+
+def _bought(row: Mapping[str, Any]) -> Bought:
+    return Bought(
+        key=row["key"],
+        attempt=row["attempt"],
+        cost=row["cost"],
+        usage=Usage(**{bucket: row[bucket] for bucket in BUCKETS}),
+        reported_cost=row["reported_cost"],
+        embedding=row["kind"] == "embed",
+    )

@@ -1,0 +1,97 @@
+"""Doctor: what a long run needs of the machine and of the cache, looked at before it is missed."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from judgerun.api.project import Workspace
+from judgerun.errors import JudgerunError, Problem, Refused
+from judgerun.files.workspace import list_budgets, list_experiments
+from judgerun.providers.open import problems
+from judgerun.store import upkeep
+
+DISK_FREE_MIN = 2 << 30
+FILES_MIN = 1024
+YEAR_MIN = 2026
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """One thing looked at."""
+
+    what: str
+    state: Literal["good", "warn", "bad"]
+    says: str
+
+
+def needed(workspace: Workspace) -> Path:
+    """The cache of a workspace. Refused when there is none."""
+    if not workspace.cache.exists():
+        raise Refused(Problem(str(workspace.cache), "", "there is no cache here", "--workspace DIR"))
+    return workspace.cache
+
+
+def examine(workspace: Workspace) -> list[Sign]:
+    """Every sign, in a fixed order."""
+    return [*_machine(workspace), *_cache(workspace), *_experiments(workspace)]
+
+
+def _machine(workspace: Workspace) -> Iterator[Sign]:
+    yield Sign("python", "good" if sys.version_info >= (3, 11) else "bad", sys.version.split()[0])
+    free = shutil.disk_usage(workspace.root).free
+    yield Sign("disk", "good" if free >= DISK_FREE_MIN else "warn", f"{free >> 20} MiB free")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    advice = (
+        ""
+        if soft >= FILES_MIN
+        else f"; raise it for more than {soft // 2} calls in flight: ulimit -n {min(hard, 65536)}"
+    )
+    yield Sign("open files", "good" if soft >= FILES_MIN else "warn", f"at most {soft}{advice}")
+    wall = datetime.fromtimestamp(time.time(), UTC)
+    yield Sign("clock", "good" if wall.year >= YEAR_MIN else "bad", wall.isoformat(timespec="seconds"))
+    yield Sign("workspace", "good" if os.access(workspace.root, os.W_OK) else "bad", str(workspace.root.resolve()))
+    data = workspace.data_root
+    if data is not None:
+        yield Sign(
+            "JUDGERUN_DATA", "good" if data.is_dir() else "warn", "is a folder" if data.is_dir() else "is no folder"
+        )
+
+
+def _cache(workspace: Workspace) -> Iterator[Sign]:
+    path = workspace.cache
+    if not path.exists():
+        yield Sign("cache", "good", "none yet")
+        return
+    try:
+        wrong = upkeep.integrity(path)
+        size = upkeep.size(path)
+    except JudgerunError as error:
+        yield Sign("cache", "bad", str(error))
+        return
+    yield Sign("cache", "bad" if wrong else "good", "; ".join(wrong) or f"sound, {size['file'] >> 20} MiB")
+
+
+def _experiments(workspace: Workspace) -> Iterator[Sign]:
+    for budget in list_budgets(workspace.root):
+        yield Sign(f"budget {budget.stem}", "good", "is there")
+    for path in list_experiments(workspace.root):
+        name = path.parent.name
+        try:
+            project = workspace.open(name)
+        except JudgerunError as error:
+            yield Sign(f"experiment {name}", "warn", str(error).splitlines()[0])
+            continue
+        wrong = problems(project.deployments, project.experiment.models, workspace.environ)
+        for problem in wrong:
+            yield Sign(f"experiment {name}", "warn", f"{problem.place} {problem.wrong}")
+        if not wrong:
+            yield Sign(f"experiment {name}", "good", "parses, and every key that it names is set")

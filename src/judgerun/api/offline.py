@@ -1,0 +1,159 @@
+"""Offline work on a cache: audit, seal, verify, report, export, bundle; nothing here can reach the network."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from judgerun.api.evidence import Gathered, gather
+from judgerun.api.project import Project
+from judgerun.audit import render
+from judgerun.audit.checks import audit as run_checks
+from judgerun.audit.finding import Audit
+from judgerun.dispatch.clock import WallClock
+from judgerun.errors import Problem, Refused
+from judgerun.report import build
+from judgerun.report.export import export as export_tables
+from judgerun.report.export import written
+from judgerun.store import seal as seals
+from judgerun.store.cache import Cache
+from judgerun.store.seal import Stated, Verification
+from judgerun.store.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """What `verify` found: the cache against its seal, and the results on disk against those recomputed."""
+
+    seal: Verification
+    notes: tuple[str, ...]  # what changed since and breaks nothing
+    wrong: tuple[str, ...]  # what is not as it was sealed
+
+    @property
+    def whole(self) -> bool:
+        """Whether everything is as it was sealed."""
+        return not self.wrong
+
+
+def view(project: Project) -> Snapshot:
+    """A read-only view of the workspace's cache. Refused when there is none."""
+    path = project.workspace.cache
+    if not path.exists():
+        raise Refused(Problem(str(path), "", "there is no cache yet", f"judgerun run {project.name}"))
+    return Snapshot.open(path)
+
+
+def audit(project: Project) -> tuple[Audit, Path]:
+    """Audit the experiment and write audits/EXP/; the audit and that folder."""
+    with view(project) as held:
+        found = run_checks(gather(project, held).evidence)
+    folder = project.workspace.root / "audits" / project.name
+    write(folder, render.files(found))
+    return found, folder
+
+
+def write(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write files into a folder, made if need be."""
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def stated(project: Project, gathered: Gathered) -> Stated:
+    """What a seal is told: the plan's digest, the versions of prices and code, the digests of files."""
+    files = {"experiment.toml": project.experiment.digest, **project.loaded.inputs.digests}
+    return Stated(
+        plan=gathered.evidence.plan, prices=project.sheet.version, files=files, code=f"judgerun {version('judgerun')}"
+    )
+
+
+def seal(project: Project, *, because: str | None = None) -> tuple[str, Audit]:
+    """Audit, then freeze; the seal's digest and the audit.
+
+    Raises Refused when cells are pending and no reason is given. An audit with unwaived errors beyond the pending cells is
+    returned with an empty digest: nothing is sealed.
+    """
+    found, _ = audit(project)
+    with view(project) as held:
+        gathered = gather(project, held)
+    pending = sum(count.pending for count in gathered.evidence.counts)
+    if pending and not (because or "").strip():
+        wrong = f"{pending} cells are pending"
+        raise Refused(Problem(project.name, "seal", wrong, "finish the run, or say why it ends here: --because TEXT"))
+    blocking = [finding for finding in found.findings if finding.blocks and not (pending and finding.check in EXCUSED)]
+    if blocking:
+        return "", found
+    return asyncio.run(_seal(project, gathered, because)), found
+
+
+EXCUSED = frozenset({"pending"})
+"""Findings that the reason of a stopped experiment's seal answers."""
+
+
+async def _seal(project: Project, gathered: Gathered, because: str | None) -> str:
+    async with await Cache.open(project.workspace.cache, clock=WallClock()) as cache:
+        return await cache.seal(project.name, gathered.keys, stated=stated(project, gathered), reason=because)
+
+
+def verify(project: Project) -> Verified:
+    """Recompute the newest seal and, where results are there, every estimate; compare. Refused without a seal."""
+    with view(project) as held:
+        if not held.seals(project.name):
+            raise Refused(Problem(project.name, "verify", "there is no seal", f"judgerun seal {project.name}"))
+        gathered = gather(project, held)
+        today = stated(project, gathered)
+        # A later price or version of the program is told; it does not break what was sealed.
+        kept = Stated(plan=today.plan, prices="", files=today.files, code="")
+        checked = seals.verify(held, project.name, today=kept)
+    if checked is None:
+        raise Refused(Problem(project.name, "verify", "there is no seal", f"judgerun seal {project.name}"))
+    told = checked.seal.stated
+    notes = [
+        f"{name} is now {now}, was {told.get(key)} when sealed"
+        for name, key, now in (("the price sheet", "prices", today.prices), ("the program", "code", today.code))
+        if told.get(key) != now
+    ]
+    notes += [f"{checked.later_entries} entries came after the seal"] if checked.later_entries else []
+    notes += [f"{checked.later_replies} replies came after the seal"] if checked.later_replies else []
+    return Verified(
+        seal=checked, notes=tuple(notes), wrong=(*map(str, checked.differences), *_results(project, gathered))
+    )
+
+
+def _results(project: Project, gathered: Gathered) -> list[str]:
+    """results/EXP/estimates.json against what the cache gives; nothing where it was never written."""
+    path = project.workspace.root / "results" / project.name / "estimates.json"
+    if not path.exists():
+        return []
+    same = path.read_bytes() == build.estimates(gathered.evidence, run_checks(gathered.evidence))
+    return [] if same else [f"results/{project.name}/estimates.json: differs from what the cache gives"]
+
+
+def report(project: Project) -> tuple[Audit, Path, bool]:
+    """Write results/EXP/; the audit on which it rests, that folder, and whether the cache is sealed."""
+    with view(project) as held:
+        gathered = gather(project, held)
+    found = run_checks(gathered.evidence)
+    folder = project.workspace.root / "results" / project.name
+    write(folder, build.report(gathered.evidence, found))
+    write(folder, dict(written(gathered.evidence)))
+    return found, folder, gathered.sealed is not None
+
+
+def export(project: Project, formats: tuple[str, ...] = ()) -> tuple[Path, list[str]]:
+    """Write results/EXP/export/ anew; that folder and the files in it."""
+    with view(project) as held:
+        gathered = gather(project, held)
+    folder = project.workspace.root / "results" / project.name / "export"
+    if folder.exists():
+        shutil.rmtree(folder)
+    names = []
+    for name, content in export_tables(gathered.evidence, formats):
+        write(folder, {name: content})
+        names.append(name)
+    return folder, names

@@ -1,0 +1,241 @@
+"""Project: one experiment of a workspace with all that its files say, and the flows that can be made of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+
+from judgerun.api.tables import stage_table
+from judgerun.errors import Problem, Refused
+from judgerun.files.budgets import load_lanes
+from judgerun.files.experiment import Loaded, load_experiment
+from judgerun.files.prices import builtin_sheet, load_prices
+from judgerun.files.workspace import find_experiment, list_experiments
+from judgerun.ledger.prices import Price, PriceSheet
+from judgerun.model.experiment import Deployment, Experiment, Model, PriceSpec
+from judgerun.model.kept import Kept, Lost
+from judgerun.model.lane import LaneSpec
+from judgerun.model.profile import Profile
+from judgerun.model.request import RequestKey
+from judgerun.plan.flow import Flow
+from judgerun.providers.local import PROFILE as local_profile
+from judgerun.providers.open import profile
+from judgerun.store.snapshot import Snapshot
+
+FREE = PriceSpec(input=0, output=0)
+
+Lookup = Callable[[RequestKey], Kept | Lost | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workspace:
+    """A folder with prompts/, budgets/, cache.db, audits/, results/."""
+
+    root: Path
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ), repr=False)
+
+    own_cache: Path | None = None  # in the place of root/cache.db
+
+    @property
+    def cache(self) -> Path:
+        """The cache of this workspace; it need not exist."""
+        return self.own_cache or self.root / "cache.db"
+
+    @property
+    def data_root(self) -> Path | None:
+        """$JUDGERUN_DATA; None when it is not set."""
+        value = self.environ.get("JUDGERUN_DATA", "").strip()
+        return Path(value) if value else None
+
+    def ran(self) -> list[str]:
+        """The experiments of this workspace that its cache knows."""
+        with snapshot(self.cache) as view:
+            known = set(view.experiments()) if view is not None else set()
+        return [path.parent.name for path in list_experiments(self.root) if path.parent.name in known]
+
+    def open(self, name: str | Path, *, offline: bool = True) -> Project:
+        """The experiment of that name or path. Raises Refused with every problem at once.
+
+        `offline` (all but a run): an address whose ${ENV} is not set is no problem, and a local model that is not installed
+        is known by what the cache remembers of it.
+        """
+        path = find_experiment(self.root, str(name))
+        loaded = load_experiment(
+            path,
+            data_root=self.data_root,
+            environ=Addresses(self.environ) if offline else self.environ,
+            stage_table=lambda stage: stage_table(self, stage),
+        )
+        remembered = self._remembered(loaded.experiment.name) if offline else {}
+        return Project(
+            workspace=self,
+            loaded=loaded,
+            profiles=_profiles(loaded.experiment.models, remembered),
+            lanes=load_lanes(self.root),
+            sheet=load_prices(self.root, builtin_sheet()),
+        )
+
+    def _remembered(self, experiment: str) -> Mapping[str, str]:
+        with snapshot(self.cache) as view:
+            return view.pins(experiment) if view is not None else {}
+
+
+class Addresses(dict[str, str]):
+    """An environment in which every address is set: offline work reads experiment files, and calls nobody."""
+
+    def get(self, name: str, default: str | None = None) -> str:  # type: ignore[override]
+        return self[name]
+
+    def __missing__(self, name: str) -> str:
+        return "http://not-set.invalid"
+
+
+def weights_pin(model: Model) -> str:
+    """The name under which a cache remembers a local model."""
+    return f"weights of {model.name}"
+
+
+def weights_pins(profiles: Mapping[str, Profile], models: Sequence[Model]) -> dict[str, str]:
+    """What a cache must remember of local models, so that their requests can be named where they are not installed."""
+    held = {model: profiles[model.name] for model in models}
+    return {weights_pin(m): f"{p.weights} {p.input_limit}" for m, p in held.items() if p.weights is not None}
+
+
+def _profiles(models: Sequence[Model], remembered: Mapping[str, str]) -> dict[str, Profile]:
+    found: dict[str, Profile] = {}
+    problems: list[Problem] = []
+    for model in models:
+        try:
+            found[model.name] = profile(model.provider, model)
+        except Refused as error:
+            known = remembered.get(weights_pin(model))
+            if known is None:
+                problems += error.problems
+            else:
+                weights, limit = known.split(" ", 1)
+                found[model.name] = replace(
+                    local_profile, weights=weights, input_limit=None if limit == "None" else int(limit)
+                )
+    if problems:
+        raise Refused(tuple(dict.fromkeys(problems)))
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """An experiment, opened."""
+
+    workspace: Workspace
+    loaded: Loaded
+    profiles: Mapping[str, Profile]  # by the experiment's model names
+    lanes: Mapping[str, LaneSpec]
+    sheet: PriceSheet
+
+    def at(self, cache: Path) -> Project:
+        """The same project on another cache."""
+        return replace(self, workspace=replace(self.workspace, own_cache=cache))
+
+    @property
+    def experiment(self) -> Experiment:
+        """What its file says."""
+        return self.loaded.experiment
+
+    @property
+    def name(self) -> str:
+        """The experiment's name."""
+        return self.experiment.name
+
+    @property
+    def models(self) -> dict[str, Model]:
+        """Its models by name."""
+        return {model.name: model for model in self.experiment.models}
+
+    @property
+    def deployments(self) -> list[Deployment]:
+        """The deployments of its models, each once."""
+        return list({model.provider.name: model.provider for model in self.experiment.models}.values())
+
+    def prices(self, model: Model) -> tuple[Price, ...]:
+        """The dated prices of a model: its deployment's own, else the sheet's; empty when it has none. Local models cost 0.
+
+        A deployment of one's own never takes another's price by its model's name: only built-in ones and `price_as` do.
+        """
+        place = model.provider
+        if place.price is not None:
+            return (Price(rates=place.price, source="experiment.toml"),)
+        if place.dialect == "local":
+            return (Price(rates=FREE, source="local"),)
+        name = place.price_as or (f"{place.name}/{model.model}" if place.builtin else "")
+        return tuple(self.sheet.rows.get(name, ()))
+
+    def price(self, model: Model, day: date) -> Price | None:
+        """The price of a model on a day; None when it is not known."""
+        return PriceSheet({"": self.prices(model)}).find("", day)
+
+    def flow(
+        self,
+        *,
+        lookup: Lookup,
+        matrix: Callable[[Sequence[RequestKey]], np.ndarray],
+        keep: bool = False,
+        only: str | None = None,
+        limit: int | None = None,
+    ) -> Flow:
+        """A flow over this experiment."""
+        return Flow(
+            self.experiment,
+            self.loaded.inputs,
+            profiles=self.profiles,
+            lookup=lookup,
+            matrix=matrix,
+            keep=keep,
+            only=only,
+            limit=limit,
+        )
+
+    @staticmethod
+    def matrix(snapshot: Snapshot | None) -> Callable[[Sequence[RequestKey]], np.ndarray]:
+        """The vectors of a cache; of none where there is no cache."""
+        return snapshot.matrix if snapshot is not None else lambda keys: np.empty((len(keys), 0), np.float32)
+
+    def survey(self, snapshot: Snapshot | None, *, keep: bool = False) -> Flow:
+        """A finished flow that says how the cells stand in a cache; failed cells are failed. Nothing is sent."""
+        flow = self.flow(
+            lookup=nothing if snapshot is None else snapshot.lookup, matrix=self.matrix(snapshot), keep=keep
+        )
+        for _ in flow.survey():
+            pass
+        return flow
+
+
+def nothing(_: RequestKey) -> None:
+    """The look-up of a cache that does not exist."""
+    return None
+
+
+@contextmanager
+def snapshot(path: Path) -> Iterator[Snapshot | None]:
+    """A read-only view of a cache; None when there is no cache yet."""
+    if not path.exists():
+        yield None
+        return
+    with Snapshot.open(path) as view:
+        yield view
+
+
+def load(path: str | Path, *, workspace: str | Path | None = None) -> Project:
+    """The experiment at a path (`prompts/<name>/experiment.toml` or its folder), or of a name in the workspace (default:
+    the folder above `prompts/` of the path, else the current one). Raises Refused with every problem at once.
+    """
+    if workspace is None:
+        place = Path(path).resolve()
+        root = next((parent.parent for parent in (place, *place.parents) if parent.name == "prompts"), Path.cwd())
+    else:
+        root = Path(workspace)
+    return Workspace(root=root).open(path, offline=False)

@@ -1,0 +1,245 @@
+"""Running: from a project and a budget to an ending; wires files, providers, store and dispatch, and decides nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from judgerun.api.changes import files, texts
+from judgerun.api.gates import failed_limit, rule
+from judgerun.api.project import Project, load, weights_pins
+from judgerun.api.quoting import Quoted, quote
+from judgerun.api.state import State, state
+from judgerun.dispatch.clock import WallClock
+from judgerun.dispatch.progress import Progress
+from judgerun.dispatch.run import Ending, Run
+from judgerun.errors import Exit, Problem, Refused, strongest
+from judgerun.files.budgets import find_budget
+from judgerun.ledger.budget import Budget
+from judgerun.model.kept import Kept
+from judgerun.model.money import format_usd
+from judgerun.model.request import RequestKey
+from judgerun.plan.flow import Flow
+from judgerun.providers.open import connect, scrubber
+from judgerun.store.cache import Cache
+from judgerun.store.snapshot import Snapshot
+
+SAY_EVERY_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """How a run ended and how the experiment stands after it."""
+
+    code: Exit
+    reason: str | None
+    state: State
+
+    def document(self) -> dict[str, Any]:
+        """The object of `run --json`: the state, with how *this* process ended."""
+        document = self.state.document()
+        if self.reason is not None:
+            document |= {"reason": self.reason}
+        return {**document, "exit": int(self.code)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """What a watcher of a run is given, each second."""
+
+    progress: Progress
+    flow: Flow
+    cache: Cache
+    budget: Budget
+    now: float
+
+
+async def run(
+    experiment: Project | str | Path,
+    *,
+    budget: Budget | str | None = None,
+    cache: str | Path | None = None,
+    yes: bool = False,
+    only: str | None = None,
+    limit: int | None = None,
+    signals: bool = False,
+    watch: Callable[[Watch], None] | None = None,
+    log: Callable[[str], None] = lambda _: None,
+) -> Result:
+    """Run or resume an experiment under a budget, as far as money, gates and providers let it.
+
+    `experiment` is a project from `load`, or a name or path. `budget` may be left out where the workspace has only one.
+    `only` is a condition key, `limit` a number of blocks. With `signals` the first SIGINT or SIGTERM drains, the second
+    stops at once. `watch` is called each second with the run's progress.
+
+    Raises Refused, before any call is made, for everything that a person wrote wrong, for an unknown price under a dollar
+    cap, and for spending above the budget's `confirm_above` without `yes`.
+    """
+    project = experiment if isinstance(experiment, Project) else load(experiment)
+    if cache is not None:
+        project = project.at(Path(cache))
+    held = budget if isinstance(budget, Budget) else find_budget(project.workspace.root, budget)
+    providers = connect(project.deployments, project.experiment.models, project.workspace.environ)
+    quoted = quote(project, held, only=only, limit=limit)
+    refuse_unconfirmed(quoted, held, yes=yes)
+    clock = WallClock()
+    try:
+        async with await Cache.open(project.workspace.cache, clock=clock) as store:
+            with Snapshot.open(project.workspace.cache, fixed=False) as vectors:
+                await _pin(project, store, log)
+                flow = project.flow(lookup=_kept(store), matrix=vectors.matrix, only=only, limit=limit)
+                progress = Progress()
+                runner = Run(
+                    flow,
+                    store=store,
+                    providers=providers,
+                    models=project.models,
+                    clock=clock,
+                    lanes=project.lanes,
+                    budget=held,
+                    prices=project.price,
+                    rng=random.Random(project.experiment.seed),
+                    experiment=project.experiment,
+                    progress=progress,
+                    gates=rule(project.experiment),
+                    surveyed=quoted.counts,
+                    scrub=scrubber(project.deployments, project.workspace.environ).text,
+                )
+                said = Watch(progress=progress, flow=flow, cache=store, budget=held, now=0.0)
+                async with _saying(said, clock, watch), _signals(runner, signals, log):
+                    ending = await runner.main()
+                await store.plan(project.name, flow.digest, pinned(project))
+    finally:
+        for provider in providers.values():
+            await provider.aclose()
+    return _result(project, held, ending)
+
+
+def refuse_unconfirmed(quoted: Quoted, budget: Budget, *, yes: bool) -> None:
+    """Raise Refused where what may be spent passes `confirm_above` and nobody said yes."""
+    if quoted.at_risk > budget.confirm_above and not yes:
+        wrong = f"up to {format_usd(quoted.at_risk)} USD may be spent, above confirm_above = {format_usd(budget.confirm_above)}"
+        raise Refused(
+            Problem(f"budgets/{budget.name}.toml", "confirm_above", wrong, "say --yes, or raise confirm_above")
+        )
+
+
+def _kept(store: Cache) -> Callable[[RequestKey], Kept | None]:
+    """A look-up that does not see failures: a run tries failed cells anew."""
+
+    def lookup(key: RequestKey) -> Kept | None:
+        found = store.lookup(key)
+        return found if isinstance(found, Kept) else None
+
+    return lookup
+
+
+def pinned(project: Project) -> dict[str, str]:
+    """What is pinned at the first run: the digests of all files, and of the weights of local models."""
+    return files(project) | weights_pins(project.profiles, project.experiment.models)
+
+
+async def _pin(project: Project, store: Cache, log: Callable[[str], None]) -> None:
+    """Pin the digests of all files at the first run; tell what changed since."""
+    for file in await store.pin(project.name, pinned(project), texts(project)):
+        log(f"{file} changed since the last run: requests made from it are new ones")
+
+
+@asynccontextmanager
+async def _saying(watched: Watch, clock: WallClock, watch: Callable[[Watch], None] | None) -> AsyncIterator[None]:
+    """Tell the cache (for `status` elsewhere) and the watcher, each second, how the run stands."""
+
+    async def say() -> None:
+        while True:
+            await asyncio.sleep(SAY_EVERY_S)
+            now = clock.now()
+            await watched.cache.progress(orjson.dumps(live(watched.progress, now)).decode())
+            if watch is not None:
+                watch(
+                    Watch(
+                        progress=watched.progress,
+                        flow=watched.flow,
+                        cache=watched.cache,
+                        budget=watched.budget,
+                        now=now,
+                    )
+                )
+
+    task = asyncio.create_task(say())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+def live(progress: Progress, now: float) -> Mapping[str, Any]:
+    """What a running process says of itself."""
+    calls, tokens = progress.rates(now)
+    return {
+        "in_flight": progress.in_flight,
+        "calls_per_s": round(calls, 2),
+        "tokens_per_s": round(tokens, 1),
+        "waiting": dict(progress.waits()),
+        "next_try_s": {name: round(max(0.0, at - now), 1) for name, at in progress.next_try.items() if at > now},
+        "idle": {cause: round(seconds, 1) for cause, seconds in progress.idle.items() if seconds},
+    }
+
+
+@asynccontextmanager
+async def _signals(runner: Run, wanted: bool, log: Callable[[str], None]) -> AsyncIterator[None]:
+    """While inside, SIGINT and SIGTERM drain; a second one stops now."""
+    if not wanted:
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    asked = 0
+
+    def hear() -> None:
+        nonlocal asked
+        asked += 1
+        log(
+            "draining: calls in flight finish; again to stop now"
+            if asked == 1
+            else "stopping: what is in flight is forfeited"
+        )
+        runner.stop()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, hear)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+def _result(project: Project, budget: Budget, ending: Ending) -> Result:
+    """The ending, with the audit's word where the run is complete: failed cells beyond the limit are 8."""
+    after = state(project, budget=budget)
+    codes = {**ending.codes}
+    if after.state == "complete":
+        failed = failing(project, after)
+        if failed is not None:
+            codes.setdefault(Exit.FINDINGS, failed)
+    code = strongest(codes)
+    return Result(code=code, reason=codes.get(code), state=after)
+
+
+def failing(project: Project, state: State) -> str | None:
+    """Why a complete experiment has more failed cells than it may; None when it has not."""
+    bad = [c for c in state.counts if c.failed > failed_limit(project.experiment, c) * (c.done + c.failed)]
+    if not bad:
+        return None
+    worst = max(bad, key=lambda count: count.failed)
+    failed = sum(count.failed for count in bad)
+    return f"{failed} cells failed, {worst.failed} of them of {worst.condition}: judgerun show {project.name} --failed"

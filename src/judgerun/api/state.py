@@ -1,0 +1,162 @@
+"""State: how an experiment stands, as the one document that `status` and `run` print."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from judgerun.api.project import Project, snapshot
+from judgerun.ledger.budget import Budget
+from judgerun.model.money import format_usd
+from judgerun.plan.counts import Counts
+from judgerun.ports import Spend, Standing
+from judgerun.store.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Live:
+    """What a running process last said of itself."""
+
+    owner: int
+    pid: int
+    at: float  # Unix seconds
+    said: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """Cells, money and life of an experiment in a cache. `state` and `reason` are as the cache knows them."""
+
+    experiment: str
+    state: str  # planned running complete stopped
+    reason: str | None
+    counts: tuple[Counts, ...]
+    standing: Standing
+    budget: Budget | None
+    live: tuple[Live, ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        """The object of `status --json` and `run --json`. Amounts are decimal strings of dollars."""
+        names = ("planned", "done", "failed", "pending", "cached", "shared")
+        return {
+            "experiment": self.experiment,
+            "state": self.state,
+            "reason": self.reason,
+            "cells": {name: sum(getattr(count, name) for count in self.counts) for name in names},
+            "attempts": self.standing.attempts,
+            "spend": {**_spend(self.standing.experiment), "cap_usd": _usd(self.cap)},
+            "budget": {
+                "name": self.budget.name if self.budget else None,
+                "high_usd": format_usd(self.standing.budget.high),
+                "cap_usd": _usd(self.budget.total if self.budget else None),
+                "frozen": self.standing.frozen,
+            },
+            "conditions": self._conditions(),
+            "idle": {cause: round(seconds, 3) for cause, seconds in sorted(self.standing.idle.items())},
+            "processes": [{"owner": one.owner, "pid": one.pid, "at": one.at, **one.said} for one in self.live],
+        }
+
+    @property
+    def cap(self) -> int | None:
+        """The tightest dollar cap over the whole experiment; None without a budget."""
+        if self.budget is None:
+            return None
+        kinds = (("total", ""), ("experiment", self.experiment))
+        return min(cap.limit for cap in self.budget.caps if cap.unit == "nanos" and (cap.kind, cap.key) in kinds)
+
+    def _conditions(self) -> list[dict[str, Any]]:
+        spent = dict(self.standing.conditions)
+        listed = [_condition(count, spent.pop(count.condition, Spend())) for count in self.counts]
+        # Money that was spent on conditions which the files no longer plan is still money that was spent.
+        gone = [_condition(Counts(condition=name, stage=_stage(name)), spend) for name, spend in sorted(spent.items())]
+        return listed + gone
+
+
+def _stage(name: str) -> str:
+    return name.split("@", 1)[0].split("/", 1)[0]
+
+
+def _condition(count: Counts, spend: Spend) -> dict[str, Any]:
+    numbers = ("planned", "done", "failed", "pending", "cached", "shared")
+    marks = ("truncated", "empty", "unparsed", "refused", "concluded", "input_cut")
+    return {
+        "condition": count.condition,
+        "stage": count.stage,
+        **{name: getattr(count, name) for name in numbers},
+        "finish": dict(sorted(count.finish.items())),
+        **{name: getattr(count, name) for name in marks},
+        "reasons": dict(sorted(count.reasons.items())),
+        "spend_usd": format_usd(spend.high),
+        "spend_low_usd": format_usd(spend.low),
+    }
+
+
+def _spend(spend: Spend) -> dict[str, str]:
+    parts = {
+        "settled": spend.settled,
+        "forfeited": spend.forfeited,
+        "held": spend.held,
+        "low": spend.low,
+        "high": spend.high,
+    }
+    return {f"{name}_usd": format_usd(nanos) for name, nanos in parts.items()}
+
+
+def _usd(nanos: int | None) -> str | None:
+    return None if nanos is None else format_usd(nanos)
+
+
+def state(project: Project, *, budget: Budget | None, counts: Sequence[Counts] | None = None) -> State:
+    """How the experiment stands now in its workspace's cache. `counts` spares the survey where they are known."""
+    with snapshot(project.workspace.cache) as view:
+        found = tuple(counts) if counts is not None else project.survey(view).counts()
+        if view is None:
+            return _made(project, found, Standing(), budget, (), None)
+        standing = view.standing(project.name, budget.name if budget else None)
+        return _made(project, found, standing, budget, _live(view, project.name), _stopped(view, project.name))
+
+
+def _made(
+    project: Project,
+    counts: tuple[Counts, ...],
+    standing: Standing,
+    budget: Budget | None,
+    live: tuple[Live, ...],
+    stopped: str | None,
+) -> State:
+    if live:
+        word, reason = "running", None
+    elif not any(count.pending for count in counts):
+        word, reason = "complete", None
+    elif stopped is not None or standing.attempts:
+        word, reason = "stopped", stopped or "a process ended without saying why"
+    else:
+        word, reason = "planned", None
+    return State(
+        experiment=project.name,
+        state=word,
+        reason=reason,
+        counts=counts,
+        standing=standing,
+        budget=budget,
+        live=live,
+    )
+
+
+def _live(view: Snapshot, experiment: str) -> tuple[Live, ...]:
+    said = {owner: (at, document) for owner, at, document in view.progress(experiment)}
+    found = []
+    for owner in view.owners():
+        if owner.experiment == experiment and owner.alive:
+            at, document = said.get(owner.id, (owner.started, "{}"))
+            found.append(Live(owner=owner.id, pid=owner.pid, at=at, said=json.loads(document)))
+    return tuple(found)
+
+
+def _stopped(view: Snapshot, experiment: str) -> str | None:
+    """Why the last run stopped, as its `stop` event says; None when it never stopped short."""
+    events = view.columns("events", experiment)
+    reasons = [detail for kind, detail in zip(events["kind"], events["detail"], strict=True) if kind == "stop"]
+    return reasons[-1] if reasons else None

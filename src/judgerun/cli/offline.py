@@ -1,0 +1,155 @@
+"""Commands that judge and freeze what is there, with the network closed: audit, seal, verify, report, bundle, unfreeze."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from judgerun.api import bundles, offline
+from judgerun.api.project import Workspace
+from judgerun.api.steering import budget_for
+from judgerun.api.steering import unfreeze as unfreeze_budget
+from judgerun.audit.checks import CHECKS
+from judgerun.audit.finding import Audit
+from judgerun.audit.render import HEADER, completion_cells
+from judgerun.cli.options import HERE, BudgetName, Here, Json, Name
+from judgerun.cli.words import Words
+from judgerun.errors import Exit
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands."""
+    for command in (audit, seal, verify, report, bundle, unfreeze):
+        app.command()(command)
+
+
+def audit(
+    name: Annotated[str | None, typer.Argument(metavar="EXP", help="An experiment, by name or path.")] = None,
+    every: Annotated[bool, typer.Option("--list", help="List the checks and what each proves.")] = False,
+    workspace: Here = HERE,
+    json: Json = False,
+) -> Exit:
+    """Findings -> audits/EXP/ (JSON and Markdown). Exit 8 when an error is not waived."""
+    words = Words(json=json)
+    if every:
+        words.table(("findings", "proves"), [(", ".join(check.emits), check.proves) for check in CHECKS])
+        words.result({"checks": [{"emits": list(check.emits), "proves": check.proves} for check in CHECKS]})
+        return Exit.DONE
+    if name is None:
+        raise typer.BadParameter("which experiment? give EXP, or --list")
+    found, folder = offline.audit(Workspace(root=workspace).open(name))
+    tell_audit(words, found)
+    words.say(f"written to {folder}")
+    words.result({"experiment": found.experiment, "verdict": found.verdict, "folder": str(folder), **_findings(found)})
+    return Exit.FINDINGS if found.blocked else Exit.DONE
+
+
+def tell_audit(words: Words, found: Audit) -> None:
+    """An audit for people: how the calls ended first, then the findings."""
+    words.table(HEADER, [tuple(completion_cells(completion)) for completion in found.conditions])
+    for finding in found.findings:
+        waived = f" (waived: {finding.waived})" if finding.waived is not None else ""
+        words.say(f"{finding.severity} {finding.check} {finding.condition or '-'}: {finding.message}{waived}")
+    words.say(f"{found.experiment}: {found.verdict}")
+
+
+def _findings(found: Audit) -> dict[str, object]:
+    return {
+        "findings": [finding.record() for finding in found.findings],
+        "conditions": [completion.record() for completion in found.conditions],
+    }
+
+
+def seal(
+    name: Name,
+    because: Annotated[
+        str | None, typer.Option("--because", metavar="TEXT", help="Why a stopped experiment ends here.")
+    ] = None,
+    workspace: Here = HERE,
+    json: Json = False,
+) -> Exit:
+    """Freeze: a digest over plan, replies and ledger. Unwaived audit errors block it (exit 8)."""
+    words = Words(json=json)
+    project = Workspace(root=workspace).open(name)
+    digest, found = offline.seal(project, because=because)
+    if not digest:
+        tell_audit(words, found)
+        words.say("not sealed: errors that nobody waived (audits/waivers.toml) block a seal")
+        words.result({"experiment": project.name, "seal": None, **_findings(found)})
+        return Exit.FINDINGS
+    words.say(f"sealed {project.name}: {digest}")
+    words.result({"experiment": project.name, "seal": digest})
+    return Exit.DONE
+
+
+def verify(
+    name: Annotated[str, typer.Argument(metavar="EXP|BUNDLE", help="An experiment, or a bundle file.")],
+    trust: Annotated[bool, typer.Option("--trust", help="Run the code that a bundle carries.")] = False,
+    workspace: Here = HERE,
+    json: Json = False,
+) -> Exit:
+    """Recompute offline and compare. Exit 5 when something is not as it was sealed."""
+    words = Words(json=json)
+    if name.endswith(bundles.ENDING) and Path(name).is_file():
+        checked = bundles.verify(Path(name), trust=trust)
+        subject, digest, notes, wrong = name, checked.seal, checked.notes, checked.wrong
+    else:
+        found = offline.verify(Workspace(root=workspace).open(name))
+        subject, digest, notes, wrong = name, found.seal.seal.digest, found.notes, found.wrong
+    for line in wrong:
+        words.say(f"differs: {line}")
+    for line in notes:
+        words.say(f"since then: {line}")
+    words.say(f"{subject}: {'NOT as sealed' if wrong else 'as sealed'}, {digest}")
+    words.result(
+        {"subject": subject, "seal": digest, "whole": not wrong, "differences": list(wrong), "notes": list(notes)}
+    )
+    return Exit.SEAL_BROKEN if wrong else Exit.DONE
+
+
+def report(name: Name, workspace: Here = HERE, json: Json = False) -> Exit:
+    """results/EXP/: estimates.json, report.md, report.html with plots."""
+    words = Words(json=json)
+    found, folder, sealed = offline.report(Workspace(root=workspace).open(name))
+    if not sealed:
+        words.say("DRAFT: the cache is not sealed")
+    words.say(f"written to {folder} ({found.verdict})")
+    words.result({"experiment": found.experiment, "folder": str(folder), "sealed": sealed, "verdict": found.verdict})
+    return Exit.DONE
+
+
+def bundle(
+    name: Name,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE")] = None,
+    digests_only: Annotated[bool, typer.Option("--digests-only", help="Leave licensed texts out.")] = False,
+    workspace: Here = HERE,
+    json: Json = False,
+) -> Exit:
+    """One file with the sealed run; `verify BUNDLE` needs no workspace and no keys."""
+    words = Words(json=json)
+    project = Workspace(root=workspace).open(name)
+    path = bundles.make(project, out, digests_only=digests_only)
+    words.say(f"wrote {path}")
+    words.result({"file": str(path)})
+    return Exit.DONE
+
+
+def unfreeze(
+    name: Name,
+    because: Annotated[str, typer.Option("--because", metavar="TEXT", help="Why it may go on; it is recorded.")],
+    budget: BudgetName = None,
+    workspace: Here = HERE,
+    json: Json = False,
+) -> Exit:
+    """Reopen a frozen account, on the record."""
+    words = Words(json=json)
+    project = Workspace(root=workspace).open(name)
+    held = budget_for(project, budget)
+    was = asyncio.run(unfreeze_budget(project, held, because))
+    label = held.name if held else "-"
+    words.say(f"budget {label} {'is open again' if was else 'was not frozen'}")
+    words.result({"budget": label, "was_frozen": was})
+    return Exit.DONE

@@ -1,0 +1,101 @@
+"""The live panel of a run: on a terminal a picture, elsewhere plain lines; it decides nothing."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+
+from rich.console import Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from judgerun.api.running import Watch
+from judgerun.cli.words import Words
+from judgerun.model.money import format_usd
+from judgerun.plan.counts import Counts
+from judgerun.ports import Standing
+
+LINE_EVERY = 10
+"""Seconds between two plain lines."""
+
+
+class Panel:
+    """Use as a context; `show` each second. On a terminal the panel stands below the log and is gone when the run ends."""
+
+    def __init__(self, words: Words, name: str) -> None:
+        self._words = words
+        self._name = name
+        self._shown = 0
+        live = sys.stderr.isatty() and not words.json
+        self._live = Live(console=words.err, refresh_per_second=4, transient=True) if live else None
+        self._before: tuple[float, int] | None = None
+        self._rate = 0.0
+
+    def __enter__(self) -> Panel:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def show(self, seen: Watch) -> None:
+        """Show how the run stands now."""
+        counts, standing = seen.flow.counts(), seen.cache.standing()
+        left = self._left(seen, counts)
+        if self._live is not None:
+            self._live.update(_picture(self._name, seen, counts, standing, left))
+        elif self._shown % LINE_EVERY == 0:
+            self._words.log(_line(self._name, seen, counts, standing, left))
+        self._shown += 1
+
+    def _left(self, seen: Watch, counts: tuple[Counts, ...]) -> float | None:
+        """Seconds left by the pace of completions, smoothed over about half a minute; None before there is one."""
+        done = sum(count.done + count.failed for count in counts)
+        if self._before is not None:
+            then, were = self._before
+            if seen.now > then:
+                now = (done - were) / (seen.now - then)
+                self._rate = now if not self._rate else self._rate + (now - self._rate) / 30
+        self._before = (seen.now, done)
+        pending = sum(count.planned for count in counts) - done
+        return pending / self._rate if self._rate > 0 else None
+
+
+def _line(name: str, seen: Watch, counts: tuple[Counts, ...], standing: Standing, left: float | None) -> str:
+    planned = sum(count.planned for count in counts)
+    done, failed = sum(count.done for count in counts), sum(count.failed for count in counts)
+    calls, tokens = seen.progress.rates(seen.now)
+    spend = standing.experiment
+    waits = ", ".join(f"{cause} {cells}" for cause, cells in seen.progress.waits().items()) or "nothing"
+    return (
+        f"{name}: {done} of {planned} done, {failed} failed; {calls:.1f} calls/s, {tokens:.0f} tokens/s; spent "
+        f"[{format_usd(spend.low)}, {format_usd(spend.high)}] of {format_usd(seen.budget.total)} USD; "
+        f"{seen.progress.in_flight} in flight; waits for {waits}; {_time(left)}"
+    )
+
+
+def _time(left: float | None) -> str:
+    if left is None:
+        return "time left unknown"
+    hours, rest = divmod(round(left), 3600)
+    minutes, seconds = divmod(rest, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d} left"
+
+
+def _picture(name: str, seen: Watch, counts: tuple[Counts, ...], standing: Standing, left: float | None) -> Group:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for head, side in (("condition", "left"), ("", "left"), ("done", "right"), ("failed", "right"), ("finish", "left")):
+        table.add_column(head, justify="right" if side == "right" else "left")
+    for count in counts[:24]:
+        finish = " ".join(f"{word} {n}" for word, n in sorted(count.finish.items()))
+        bar = ProgressBar(total=max(1, count.planned), completed=count.done + count.failed, width=24)
+        table.add_row(count.condition.split("@", 1)[0], bar, f"{count.done}/{count.planned}", str(count.failed), finish)
+    if len(counts) > 24:
+        table.add_row(f"... and {len(counts) - 24} more conditions", "", "", "", "")
+    return Group(table, Text(_line(name, seen, counts, standing, left)))

@@ -1,0 +1,210 @@
+"""Commands that quote, run, watch and stop: plan, run, status, stop."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from judgerun.api.project import Project, Workspace
+from judgerun.api.quoting import Quoted, quote
+from judgerun.api.running import Watch
+from judgerun.api.running import run as run_project
+from judgerun.api.state import State, state
+from judgerun.api.steering import ask_stop, budget_for
+from judgerun.cli.options import HERE, BudgetName, Here, Json, Name, Yes
+from judgerun.cli.panel import Panel
+from judgerun.cli.words import Words
+from judgerun.errors import Exit
+from judgerun.files.budgets import find_budget
+from judgerun.model.money import format_usd
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands."""
+    for command in (plan, run, status, stop):
+        app.command()(command)
+
+
+def plan(name: Name, budget: BudgetName = None, workspace: Here = HERE, json: Json = False) -> Exit:
+    """The quote per condition: cells, cached, to send, price, time; what changed since the last run. Needs no keys."""
+    words = Words(json=json)
+    place = Workspace(root=workspace)
+    project = place.open(name)
+    quoted = quote(project, find_budget(place.root, budget))
+    tell_quote(words, project, quoted)
+    words.result(quoted.document())
+    return Exit.DONE
+
+
+def tell_quote(words: Words, project: Project, quoted: Quoted) -> None:
+    """The quote for people."""
+    held = quoted.quote
+    for change in quoted.changes:
+        words.say(change)
+    rows = [
+        (
+            line.condition,
+            line.cells,
+            line.cached,
+            line.shared,
+            line.to_send,
+            line.expected_usd,
+            line.worst_usd,
+            line.bound_usd,
+        )
+        for line in quoted.quote.lines
+    ]
+    words.table(("condition", "cells", "cached", "shared", "to send", "expected USD", "worst USD", "bound USD"), rows)
+    words.say(
+        f"{project.name}: {held.to_send} calls to send; expected {format_usd(held.expected)}, worst {format_usd(held.worst)}, "
+        f"bound {format_usd(held.bound)} USD; about {held.seconds:.0f} s at the lanes' rates; "
+        f"headroom of budget {quoted.budget} {format_usd(quoted.headroom)} USD"
+    )
+    for warning in quoted.warnings:
+        words.log(f"warning: {warning}")
+
+
+def run(
+    name: Name,
+    budget: BudgetName = None,
+    yes: Yes = False,
+    only: Annotated[str | None, typer.Option("--only", metavar="COND", help="Only conditions of this key.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="BLOCKS", min=1, help="At most so many blocks.")
+    ] = None,
+    workspace: Here = HERE,
+    json: Json = False,
+) -> Exit:
+    """Run or resume. Ctrl-C once drains, twice stops now."""
+    return go(Words(json=json), workspace, name, budget=budget, yes=yes, only=only, limit=limit)
+
+
+def go(
+    words: Words,
+    workspace: Path,
+    name: str,
+    *,
+    budget: str | None,
+    yes: bool,
+    only: str | None = None,
+    limit: int | None = None,
+    quote_only: bool = False,
+) -> Exit:
+    """Quote, then run unless only the quote was asked; tell how it ended."""
+    place = Workspace(root=workspace)
+    project = place.open(name, offline=quote_only)
+    held = find_budget(place.root, budget)
+    if quote_only:
+        quoted = quote(project, held)
+        tell_quote(words, project, quoted)
+        words.say(f"nothing was sent: judgerun run {project.name} --budget {held.name}, or say --yes here")
+        words.result(quoted.document())
+        return Exit.DONE
+    with Panel(words, project.name) as panel:
+
+        def watch(seen: Watch) -> None:
+            panel.show(seen)
+
+        result = asyncio.run(
+            run_project(project, budget=held, yes=yes, only=only, limit=limit, signals=True, watch=watch, log=words.log)
+        )
+    tell_state(words, result.state)
+    if result.reason:
+        words.say(f"ended with {int(result.code)}: {result.reason}")
+    words.result(result.document())
+    return result.code
+
+
+def tell_state(words: Words, found: State) -> None:
+    """How an experiment stands, for people: the finish table first, then the money."""
+    document = found.document()
+    rows = [
+        (
+            shorten(line["condition"], document["conditions"]),
+            *(line[name] for name in ("planned", "done", "failed", "pending", "cached", "shared")),
+            " ".join(f"{word} {n}" for word, n in line["finish"].items()) or "-",
+            *(line[name] for name in ("truncated", "empty", "unparsed")),
+            line["spend_usd"],
+        )
+        for line in document["conditions"]
+    ]
+    heads = (
+        "condition",
+        "planned",
+        "done",
+        "failed",
+        "pending",
+        "cached",
+        "shared",
+        "finish",
+        "truncated",
+        "empty",
+        "unparsed",
+    )
+    words.table((*heads, "spend USD"), rows)
+    cells, spend = document["cells"], document["spend"]
+    cap = f" of {spend['cap_usd']}" if spend["cap_usd"] else ""
+    words.say(
+        f"{found.experiment}: {found.state}{f' ({found.reason})' if found.reason else ''}; {cells['done']} of {cells['planned']} "
+        f"cells done, {cells['failed']} failed, {cells['pending']} pending; {document['attempts']} attempts"
+    )
+    words.say(
+        f"spent [{spend['low_usd']}, {spend['high_usd']}] USD{cap}: settled {spend['settled_usd']}, forfeited "
+        f"{spend['forfeited_usd']}, held {spend['held_usd']}"
+    )
+    for process in document["processes"]:
+        waits = ", ".join(f"{cause} {cells}" for cause, cells in process.get("waiting", {}).items()) or "nothing"
+        words.say(
+            f"process {process['pid']}: {process.get('in_flight', 0)} in flight, {process.get('calls_per_s', 0)} calls/s, "
+            f"{process.get('tokens_per_s', 0)} tokens/s; waits for {waits}"
+        )
+
+
+def shorten(name: str, lines: list[dict[str, object]]) -> str:
+    """A condition's name without the tail that all conditions of its stage share."""
+    stage = name.split("@", 1)[0].split("/", 1)[0]
+    tails = [str(line["condition"]).split("@")[1:] for line in lines if line["stage"] == stage]
+    parts = name.split("@")
+    keep = len(parts)
+    while keep > 1 and all(tail and tail[-(len(parts) - keep + 1) :] == parts[keep - 1 :] for tail in tails):
+        keep -= 1
+    return "@".join(parts[:keep])
+
+
+def status(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[EXP]", help="An experiment; all that ran here when left out.")
+    ] = None,
+    budget: BudgetName = None,
+    workspace: Here = HERE,
+    json: Json = False,
+) -> Exit:
+    """How it stands, from any terminal while it runs. Always exits 0."""
+    words = Words(json=json)
+    place = Workspace(root=workspace)
+    names = [name] if name else place.ran()
+    documents = []
+    for one in names:
+        project = place.open(one)
+        found = state(project, budget=budget_for(project, budget))
+        tell_state(words, found)
+        documents.append(found.document())
+    if not names:
+        words.say("nothing has run here yet")
+    words.result(documents[0] if name else {"experiments": documents})
+    return Exit.DONE
+
+
+def stop(name: Name, workspace: Here = HERE, json: Json = False) -> Exit:
+    """Ask a running process to drain: calls in flight finish, nothing new is sent."""
+    words = Words(json=json)
+    project = Workspace(root=workspace).open(name)
+    asked = asyncio.run(ask_stop(project))
+    words.say(
+        f"asked {asked} process{'es' if asked != 1 else ''} to drain" if asked else f"no process runs {project.name}"
+    )
+    words.result({"experiment": project.name, "asked": asked})
+    return Exit.DONE
