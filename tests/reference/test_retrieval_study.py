@@ -11,11 +11,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from judgerun.analysis import chance, intervals, paired
+from judgerun.analysis import intervals, paired
 from judgerun.retrieval import lexical
 from judgerun.retrieval.dense import top_k
 from judgerun.retrieval.metrics import metric
-from judgerun.studies.trajectories import Label, Rule, elsewhere, gold, lenient, near_miss, sibling, strict, text
+from judgerun.studies.trajectories import (
+    Label,
+    Rule,
+    chance_hit,
+    elsewhere,
+    gold,
+    lenient,
+    near_miss,
+    sibling,
+    strict,
+    text,
+)
 
 SEED, SHARE_SEED = 12345, 54321
 DATA = Path(os.environ.get("JUDGERUN_DATA", ""))
@@ -38,10 +49,6 @@ class Study:
         grades = gold(self.goals, self.documents, rule)
         measure = metric(name)
         return [measure((ranking or self.ranking)[goal], grades[goal]) or 0.0 for goal in self.goals]
-
-    def chance(self, k: int, rule: Rule) -> float:
-        grades = gold(self.goals, self.documents, rule)
-        return float(np.mean([chance.hit(len(self.documents), len(grades[goal]), k) for goal in self.goals]))
 
     def reordered(self, k: int) -> dict[str, list[str]]:
         """The first k of each ranking, reordered by the lexical control."""
@@ -92,7 +99,8 @@ def study() -> Study:
 )
 def test_chance_of_a_hit(study: Study, rule: Rule, k: int, printed: float) -> None:
     """Chance under each definition: 15.3, 14.1 and 16.9 percent at k = 1."""
-    assert study.chance(k, rule) == pytest.approx(printed, abs=1e-12)
+    grades = gold(study.goals, study.documents, rule)
+    assert chance_hit(grades, documents=len(study.documents), k=k) == pytest.approx(printed, abs=1e-12)
 
 
 @needs_data

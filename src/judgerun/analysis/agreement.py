@@ -6,7 +6,7 @@ None stands where a coefficient is not defined (one of the raters never varies, 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -45,13 +45,13 @@ def weighted_kappa(
 def tau(first: npt.ArrayLike, second: npt.ArrayLike) -> float | None:
     """Kendall's tau-b (M. Kendall, Biometrika 1945): ties in either ranking shrink its pairs."""
     a, b = columns.pair(first, second)
-    return _defined(stats.kendalltau(a, b, variant="b").statistic) if _varies(a, b) else None
+    return _statistic(stats.kendalltau(a, b, variant="b")) if _varies(a, b) else None
 
 
 def spearman(first: npt.ArrayLike, second: npt.ArrayLike) -> float | None:
     """Spearman's rho (C. Spearman, Am. J. Psychol. 1904): Pearson's correlation of the ranks, ties sharing theirs."""
     a, b = columns.pair(first, second)
-    return _defined(stats.spearmanr(a, b).statistic) if _varies(a, b) else None
+    return _statistic(stats.spearmanr(a, b)) if _varies(a, b) else None
 
 
 def _kappa(
@@ -70,8 +70,9 @@ def _varies(a: Floats, b: Floats) -> bool:
     return len(a) > 1 and a.min() < a.max() and b.min() < b.max()
 
 
-def _defined(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
+def _statistic(result: Any) -> float | None:
+    value = float(result.statistic)
+    return value if np.isfinite(value) else None
 
 
 def _same_length(first: Sequence[Hashable], second: Sequence[Hashable]) -> None:

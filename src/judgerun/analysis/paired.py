@@ -6,6 +6,7 @@ NaN is refused (see columns). The caller brings the items of both conditions in 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -72,7 +73,7 @@ def wilcoxon(first: npt.ArrayLike, second: npt.ArrayLike) -> Significance:
         return Significance(p=1.0, n=0, method="wilcoxon", note="no item differs")
     exact = len(gaps) <= 50 and len(np.unique(np.abs(gaps))) == len(gaps)
     method = "exact" if exact else "approx"
-    result = stats.wilcoxon(gaps, method=method, correction=False)
+    result: Any = stats.wilcoxon(gaps, method=method, correction=False)
     return Significance(
         p=float(result.pvalue), n=len(gaps), method=f"wilcoxon {method}", statistic=float(result.statistic)
     )
@@ -101,9 +102,10 @@ def fisher(a: int, b: int, c: int, d: int) -> Significance:
     """Fisher's exact test of the table [[a, b], [c, d]], two-sided: all tables of its margins that are no likelier."""
     if min(a, b, c, d) < 0:
         raise ValueError(f"{(a, b, c, d)} are not counts")
-    odds, p = stats.fisher_exact([[a, b], [c, d]])
+    result: Any = stats.fisher_exact([[a, b], [c, d]])
+    odds = float(result.statistic)
     return Significance(
-        p=float(p), n=a + b + c + d, method="fisher exact", statistic=float(odds) if np.isfinite(odds) else None
+        p=float(result.pvalue), n=a + b + c + d, method="fisher exact", statistic=odds if np.isfinite(odds) else None
     )
 
 

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import fsum
 from typing import Any
+
+from judgerun.analysis import chance
 
 EXAMINE = 2
 """The task type that ends under a lamp, not in a receptacle."""
@@ -69,6 +72,11 @@ def gold(goals: Mapping[str, Label], trajectories: Mapping[str, Label], rule: Ru
         goal_id: {document: 1 for document, label in trajectories.items() if rule(goal, label)}
         for goal_id, goal in goals.items()
     }
+
+
+def chance_hit(grades: Mapping[str, Mapping[str, int]], *, documents: int, k: int) -> float:
+    """The mean over goals of the chance that a random ranking of all `documents` has a relevant one among its first k."""
+    return fsum(chance.hit(documents, len(relevant), k) for relevant in grades.values()) / len(grades)
 
 
 def text(trajectory: Mapping[str, Any]) -> str:
