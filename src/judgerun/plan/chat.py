@@ -219,7 +219,8 @@ class ChatNode(Stageful):
     def _verdict(self, ask: Ask, slot: Slot, found: Kept) -> Verdict:
         row, rule = ask.row, slot.way.settings.parse
         ranking = row.ranking
-        prompt = "\n\n".join(message["content"] for message in ask.request.payload["messages"])
+        messages = ask.request.payload["messages"]
+        prompt = messages[0]["content"] if len(messages) == 1 else "\n\n".join(m["content"] for m in messages)
         count = None if ranking is None else len(ranking[1])
         verdict = parse(rule, found.reply.text, prompt=prompt, candidates=count)
         return given(verdict, rule, order=slot.order, places=self._places(row, slot))

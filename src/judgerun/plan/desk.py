@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import Any, Protocol
 from judgerun.errors import invariant
 from judgerun.model.condition import matches
 from judgerun.model.kept import Cell, Kept, Lost
-from judgerun.model.request import Request, RequestKey, digest
+from judgerun.model.request import Request, RequestKey
 from judgerun.plan.feed import rank
 from judgerun.plan.tally import Tally
 from judgerun.table.row import Row
@@ -72,6 +73,7 @@ class Desk:
     _count: int = 0
     _block: tuple[str, int] = ("", -1)
     _allowed: dict[str, bool] = field(default_factory=dict)
+    _places: dict[tuple[str, tuple[tuple[str, int], ...]], Any] = field(default_factory=dict)  # begun digests
 
     def ask(self, ask: Ask) -> None:
         """Answer from the cache, join an open cell, or open a new one."""
@@ -168,5 +170,11 @@ class Desk:
 
     def _digest(self, ask: Ask) -> None:
         """Add the cell to the plan's digest: a sum, so that it does not matter in which order cells became known."""
-        name = [ask.tally.condition.encode(), ask.row.id.encode(), repr(ask.draws).encode(), ask.request.key]
-        self.total = (self.total + int(digest(name), 16)) % _DIGEST_SPACE
+        place = self._places.get((ask.tally.condition, ask.draws))
+        if place is None:
+            place = hashlib.sha256(repr((ask.tally.condition, ask.draws)).encode())
+            self._places[ask.tally.condition, ask.draws] = place
+        sha = place.copy()
+        sha.update(ask.request.key)
+        sha.update(ask.row.id.encode())
+        self.total = (self.total + int.from_bytes(sha.digest(), "big")) % _DIGEST_SPACE

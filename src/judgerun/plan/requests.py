@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
+import orjson
+
+from judgerun.errors import invariant
 from judgerun.model.experiment import Model
 from judgerun.model.profile import Profile
 from judgerun.model.request import Request, build, canonical
@@ -19,27 +23,63 @@ TEXT_TOKENS = 16
 """Allowance for each embedded text: start and end marks."""
 
 
+_TEXT_MARK = "<the text of the request 6f1c0a>"
+_DRAW_MARK = 9_007_199_254_740_990
+
+
+class Mould:
+    """The canonical JSON of requests that differ in one payload field and in the draw alone, cut at these two places.
+
+    It gives the same bytes as `model.request.build`, without sorting and checking again what all of them share.
+    """
+
+    def __init__(
+        self, kind: Literal["chat", "embed"], field: str, payload: Mapping[str, Any], *, deployment: str, adapter: str
+    ) -> None:
+        self._kind: Literal["chat", "embed"] = kind
+        self._deployment = deployment
+        self._adapter = adapter
+        marked = build(kind, {**payload, field: _TEXT_MARK}, deployment=deployment, adapter=adapter, draw=_DRAW_MARK)
+        draw, text = str(_DRAW_MARK).encode(), f'"{_TEXT_MARK}"'.encode()
+        self._head, rest = _cut(marked.canonical, draw)
+        self._middle, self._tail = _cut(rest, text)
+
+    def request(self, payload: Mapping[str, Any], varying: Any, draw: int) -> Request:
+        """The request with this payload, of which `varying` is the field that was left open."""
+        body = b"".join(
+            (self._head, b"%d" % draw, self._middle, orjson.dumps(varying, option=orjson.OPT_SORT_KEYS), self._tail)
+        )
+        key = hashlib.sha256(body).digest()
+        return Request(self._kind, payload, self._deployment, self._adapter, draw, key, body)
+
+
+def _cut(whole: bytes, mark: bytes) -> tuple[bytes, bytes]:
+    invariant(whole.count(mark) == 1, "a mark of the mould stands in the parameters")
+    head, _, tail = whole.partition(mark)
+    return head, tail
+
+
 class Form:
     """The request of one model, but for its text: what all its requests share is worked out once."""
 
     def __init__(self, model: Model, profile: Profile) -> None:
         self.model = model
         self.profile = profile
-        self._deployment = model.provider.key_part
-        self._adapter = adapter(model, profile)
+        where = {"deployment": model.provider.key_part, "adapter": adapter(model, profile)}
         self._chat = chat_parameters(model)
         self._embed = {role: embed_parameters(model, role) for role in ("query", "document")}
+        self._asked = Mould("chat", "messages", self._chat, **where)
+        self._embedded = {role: Mould("embed", "text", given, **where) for role, given in self._embed.items()}
         self._extra = len(canonical(model.extra)) if model.extra else 0
 
     def chat(self, messages: Sequence[Mapping[str, str]], draw: int) -> Request:
         """The request that asks these messages."""
-        payload = {**self._chat, "messages": messages}
-        return build("chat", payload, deployment=self._deployment, adapter=self._adapter, draw=draw)
+        return self._asked.request({**self._chat, "messages": messages}, messages, draw)
 
     def embed(self, text: str, role: Literal["query", "document"]) -> Request:
         """The request for the vector of a text in that role."""
-        payload = {**self._embed[role], "text": self.model.instruction.get(role, "") + text}
-        return build("embed", payload, deployment=self._deployment, adapter=self._adapter, draw=1)
+        whole = self.model.instruction.get(role, "") + text
+        return self._embedded[role].request({**self._embed[role], "text": whole}, whole, 1)
 
     def bound(self, request: Request, count: Count | None) -> tuple[int, str]:
         """The most input tokens that the request can hold, and by what that is known: "tokens" or "bytes".
