@@ -106,6 +106,7 @@ async def main(cache: str, folder: str, name: str, keys: int, cap: int) -> None:
         await store.enter(experiment="storm", budget=Budget(name="purse", caps=(Cap("nanos", "total", "", cap),)))
         await store.recover()
         print("ready", flush=True)
+        sys.stdin.readline()  # the test says when
         buyer = Buyer(store, sent, kept, rng)
         numbers = list(range(keys))
         rng.shuffle(numbers)

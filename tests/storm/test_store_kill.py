@@ -23,17 +23,25 @@ LONG = os.environ.get("JUDGERUN_STORM") == "1"
 NEED = 100
 
 
-def start(cache: Path, name: str, *, keys: int, cap: int) -> subprocess.Popen[str]:
-    """A buyer that has opened the cache and recovered."""
-    child = subprocess.Popen(
-        [sys.executable, str(BUYER), str(cache), str(cache.parent), name, str(keys), str(cap)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert child.stdout is not None
-    assert child.stderr is not None
-    if child.stdout.readline() != "ready\n":
-        pytest.fail(f"buyer {name} did not start: {child.stderr.read()}")
-    return child
+def start(cache: Path, *names: str, keys: int, cap: int) -> list[subprocess.Popen[str]]:
+    """Buyers that have opened the cache, recovered, and begin to buy at the same moment."""
+    children = [
+        subprocess.Popen(
+            [sys.executable, str(BUYER), str(cache), str(cache.parent), name, str(keys), str(cap)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for name in names
+    ]  # fmt: skip
+    for child in children:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        if child.stdout.readline() != "ready\n":
+            pytest.fail(f"a buyer did not start: {child.stderr.read()}")
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    return children
 
 
 def end(child: subprocess.Popen[str]) -> None:
@@ -81,7 +89,7 @@ def test_kill_at_random(tmp_path: Path) -> None:
     keys = 20_000 if LONG else 2_500
     cache, cap = tmp_path / "cache.db", keys * NEED * 3
     killed = rounds = 0
-    children = {name: start(cache, name, keys=keys, cap=cap) for name in ("a", "b")}
+    children = dict(zip("ab", start(cache, "a", "b", keys=keys, cap=cap), strict=True))
     while killed < kills:
         rounds += 1
         time.sleep(rng.uniform(0.02, 0.25))
@@ -91,12 +99,11 @@ def test_kill_at_random(tmp_path: Path) -> None:
             killed += 1
             if rounds % 4 == 0:
                 check(cache, cap=cap).close()
-            children[name] = start(cache, name, keys=keys, cap=cap)
+            children[name] = start(cache, name, keys=keys, cap=cap)[0]
     for child in children.values():
         end(child)
         assert child.returncode == 0
-    last = start(cache, "c", keys=keys, cap=cap)
-    end(last)
+    end(start(cache, "c", keys=keys, cap=cap)[0])
     connection = check(cache, cap=cap)
     assert connection.execute("select count(*) from reply").fetchone() == (keys,)
     assert connection.execute("select count(*) from attempt where open = 1").fetchone() == (0,)
@@ -104,7 +111,7 @@ def test_kill_at_random(tmp_path: Path) -> None:
     died = connection.execute("select count(*) from attempt where cause = 'owner died'").fetchone()[0]
     assert died > 0, "no kill found an open attempt: the storm was too mild to mean anything"
     before = len(lines(cache, "sent"))
-    end(start(cache, "d", keys=keys, cap=cap))
+    end(start(cache, "d", keys=keys, cap=cap)[0])
     assert len(lines(cache, "sent")) == before
     connection.close()
 
@@ -113,7 +120,7 @@ def test_two_processes_under_one_cap(tmp_path: Path) -> None:
     """Two processes that together want twice the money never commit more than the cap, and use nearly all of it."""
     keys = 8_000 if LONG else 1_200
     cache, cap = tmp_path / "cache.db", keys * 30
-    children = [start(cache, name, keys=keys, cap=cap) for name in ("a", "b")]
+    children = start(cache, "a", "b", keys=keys, cap=cap)
     while any(child.poll() is None for child in children):
         check(cache, cap=cap).close()
         time.sleep(0.1)
