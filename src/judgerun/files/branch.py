@@ -12,6 +12,8 @@ TOLD = frozenset(
     {"value", "reply", "finish", "concluded", "model", "prompt", "lineage", "draw", "order", "agrees", "fallback"}
 )
 """What a chat stage shows of itself, as `solve.reply`."""
+JOINED = frozenset({"value", "reply", "finish", "model", "lineage", "agrees"})
+"""What a joined row of a stage brings beside its fields."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from judgerun.files.branch import TOLD, Branch, Branches
+from judgerun.files.branch import JOINED, TOLD, Branch, Branches
 from judgerun.files.expressions import Uses, Wrong, of_expression
 from judgerun.files.faults import Faults, hint
 from judgerun.files.lines import Path as KeyPath
@@ -23,7 +23,6 @@ from judgerun.model.experiment import (
     Join,
     Map,
     Pair,
-    Question,
     Retrieve,
     Stage,
     TextOf,
@@ -58,13 +57,16 @@ def check_stage(bench: Bench, stage: Stage) -> None:
     _check_texts(bench, path, stage)
     for branch in incoming:
         if stage.where is not None and not isinstance(stage, Chat):
-            _expression(bench, (*path, "where"), stage.where, branch)
-        _check_joins(bench, path, stage.joins, branch)
+            check_expression(bench, (*path, "where"), stage.where, branch)
+        _check_joins(bench, path, stage.joins, branch, incoming)
     _check_slices(bench, path, stage, own)
     _check_write(bench, path, stage, own)
     match stage:
         case Chat():
             for branch in incoming:
+                for variant in stage.variants:
+                    here: KeyPath = (*path, "variant", variant.name) if variant.name else path
+                    _check_joins(bench, here, variant.joins, branch, incoming)
                 for arm in stage.arms:
                     _check_arm(bench, path, stage, arm, branch)
         case Retrieve():
@@ -84,9 +86,10 @@ def check_stage(bench: Bench, stage: Stage) -> None:
 # --- names -----------------------------------------------------------------------------------------------------------
 
 
-def _expression(
+def check_expression(
     bench: Bench, path: KeyPath, text: str, branch: Branch, also: Collection[str] = (), *, what: str = "expression"
 ) -> None:
+    """Note what is wrong with an expression over rows of this branch; `also` are further names that it may use."""
     try:
         uses = of_expression(text)
     except Wrong as error:
@@ -129,11 +132,10 @@ def _check_text(bench: Bench, path: KeyPath, text: TextOf, branch: Branch) -> No
     attributes = branch.attributes(text.table)
     if attributes is None:
         return
-    seen = attributes | branch.fields | {"id"}
     for chain in sorted(of_expression(text.expression).attributes):
-        if len(chain) == 2 and chain[0] == text.table and chain[1] not in seen:
+        if len(chain) == 2 and chain[0] == text.table and chain[1] not in attributes:
             wrong = f"{text.expression!r} names {'.'.join(chain)!r}, which the rows do not have"
-            bench.faults.add(path, wrong, hint(chain[1], seen))
+            bench.faults.add(path, wrong, hint(chain[1], attributes))
 
 
 def _check_slices(bench: Bench, path: KeyPath, stage: Stage, own: Branches) -> None:
@@ -141,7 +143,7 @@ def _check_slices(bench: Bench, path: KeyPath, stage: Stage, own: Branches) -> N
         if name in bench.conditions or any(_has_coordinate(name, branch) for branch in own):
             continue
         for branch in own:
-            _expression(bench, (*path, "slices"), name, branch, what="field or coordinate")
+            check_expression(bench, (*path, "slices"), name, branch, what="field or coordinate")
 
 
 def _has_coordinate(name: str, branch: Branch) -> bool:
@@ -175,26 +177,33 @@ def _check_missing(bench: Bench, path: KeyPath, missing: str, incoming: Branches
 # --- joins -----------------------------------------------------------------------------------------------------------
 
 
-def _check_joins(bench: Bench, path: KeyPath, joins: Iterable[Join], branch: Branch) -> None:
+def _check_joins(bench: Bench, path: KeyPath, joins: Iterable[Join], branch: Branch, siblings: Branches) -> None:
     for join in joins:
         here = (*path, "with", join.name)
         table = bench.known.get(join.table or "")
         if table is None:
             continue
         if join.by is not None and join.by != "id":
-            _expression(bench, (*here, "by"), join.by, branch, what="field")
+            check_expression(bench, (*here, "by"), join.by, branch, what="field")
         if join.rank is not None and join.gold is None and not all(other.ranked for other in table):
             bench.faults.add((*here, "rank"), f"{join.table!r} ranks nothing", "a ranking stage, or gold = ...")
         if join.name in branch.fields:
             bench.faults.add(here, f"the rows have a field {join.name!r}", "another name, or columns renames the field")
         if join.name in branch.stages or join.name == branch.source:
             bench.faults.add(here, f"{join.name!r} names a table upstream", "a name of its own")
-        _check_ambiguous(bench, here, join, table, branch)
+        if join.gold is not None and _is_stage(bench, join.table or ""):
+            bench.faults.add(
+                (*here, "table"), f"gold judges rows of a data table, not of {join.table!r}", "[data.NAME]"
+            )
+        elif join.gold is None and join.table not in branch.stages and join.table != branch.source:
+            _check_ambiguous(bench, here, join, table, branch, siblings)
 
 
-def _check_ambiguous(bench: Bench, path: KeyPath, join: Join, table: Branches, branch: Branch) -> None:
+def _check_ambiguous(
+    bench: Bench, path: KeyPath, join: Join, table: Branches, branch: Branch, siblings: Branches
+) -> None:
     for condition in branch.conditions:
-        met = joined(condition, table)
+        met = joined(condition, siblings, table)
         if len(met) > 1:
             wrong = f"the join is ambiguous: a row of {condition} meets {met[0]} and {met[1]}"
             bench.faults.add(path, wrong, f"fold {join.table!r} first, or join a stage upstream of both")
@@ -214,16 +223,22 @@ def _join_columns(bench: Bench, joins: Iterable[Join]) -> dict[str, frozenset[st
     """What may stand behind each joined name; None where that is not known."""
     found: dict[str, frozenset[str] | None] = {}
     for join in joins:
-        branches = bench.known.get(join.table or "", ())
-        if not branches or any(branch.open for branch in branches) or (join.rank is not None and join.gold is None):
-            found[join.name] = None
-            continue
-        names = frozenset().union(*(branch.names for branch in branches))
-        attributes = [branch.stages.get(join.table or "", frozenset()) for branch in branches]
-        known = [part for part in attributes if part is not None]
-        extra = TOLD if any(branch.stages for branch in branches) else frozenset[str]()
-        found[join.name] = None if len(known) < len(attributes) else names.union(extra, *known)
+        columns = [_brought(join, branch) for branch in bench.known.get(join.table or "", ())]
+        known = [names for names in columns if names is not None]
+        found[join.name] = frozenset[str]().union(*known) if known and len(known) == len(columns) else None
     return found
+
+
+def _brought(join: Join, branch: Branch) -> frozenset[str] | None:
+    """What a row of this branch brings to the row that joins it."""
+    if join.gold is not None:
+        return branch.fields | {"id", "grade", "rank"}
+    if join.rank is not None:
+        return branch.documents
+    own = branch.stages.get(join.table or "", frozenset())
+    if branch.open or own is None:
+        return None
+    return branch.fields | {"id"} | own | (JOINED if branch.stages else frozenset())
 
 
 # --- chat stages -----------------------------------------------------------------------------------------------------
@@ -232,12 +247,10 @@ def _join_columns(bench: Bench, joins: Iterable[Join]) -> dict[str, frozenset[st
 def _check_arm(bench: Bench, path: KeyPath, stage: Chat, arm: Arm, branch: Branch) -> None:
     settings, faults = arm.settings, bench.faults
     if settings.where is not None:
-        _expression(bench, (*path, "where"), settings.where, branch)
+        check_expression(bench, (*path, "where"), settings.where, branch)
     if settings.expect is not None:
-        _expression(bench, (*path, "expect"), settings.expect, branch, what="field")
+        check_expression(bench, (*path, "expect"), settings.expect, branch, what="field")
     _check_missing(bench, path, settings.missing, (branch,))
-    for variant in stage.variants:
-        _check_joins(bench, (*path, "variant", variant.name) if variant.name else path, variant.joins, branch)
     _check_prompt(bench, path, stage, arm, branch)
     if settings.parse.kind == "choice" and settings.parse.low is None and not branch.ranked:
         faults.add((*path, "parse"), "a choice without candidates needs its range", "low and high")
@@ -263,14 +276,13 @@ def _check_prompt(bench: Bench, path: KeyPath, stage: Chat, arm: Arm, branch: Br
         return
     every: tuple[Variant, ...] = stage.variants
     joins = _join_columns(bench, [*stage.joins, *(join for variant in every for join in variant.joins)])
-    also = {*arm.settings.vars, "vars"}
+    constants = frozenset(arm.settings.vars)
 
     def message(name: str) -> str:
-        return f"{arm.prompt.file} names {name!r}, which its rows do not have"
+        where = f"; the constant is vars.{name}" if name in constants else ""
+        return f"{arm.prompt.file} names {name!r}, which its rows do not have{where}"
 
-    for name in sorted(arm.settings.vars.keys() & (branch.names | joins.keys())):
-        bench.faults.add((*path, "vars", name), f"the constant {name!r} hides a name of the rows", "another name")
-    _names(bench.faults, (*path, "prompts"), read.uses, branch, also, message, joins)
+    _names(bench.faults, (*path, "prompts"), read.uses, branch, (), message, {**joins, "vars": constants})
 
 
 # --- the other kinds -------------------------------------------------------------------------------------------------
@@ -291,7 +303,7 @@ def _check_ranking(bench: Bench, path: KeyPath, stage: Retrieve, incoming: Branc
                 faults.add((*path, key), f"{feed!r} ranks nothing", "a retrieve stage")
     if stage.method == "lexical":
         for branch in incoming:
-            _expression(bench, (*path, "query"), stage.query or "", branch, what="field")
+            check_expression(bench, (*path, "query"), stage.query or "", branch, what="field")
             if branch.documents is not None and stage.candidate not in branch.documents:
                 wrong = f"the documents have no field {stage.candidate!r}"
                 faults.add((*path, "candidate"), wrong, hint(stage.candidate or "", branch.documents))
@@ -309,10 +321,9 @@ def _check_explode(bench: Bench, path: KeyPath, stage: Explode) -> None:
     arms = feeding_arms(stage, bench.experiment)
     if not stage.rows:
         bench.faults.add((*path, "rows"), "no kind of row is said", '[[stage.rows]] with each = ["path"]')
-    if not arms or any(arm.settings.parse.kind != "json" for arm in arms):
-        bench.faults.add(
-            (*path, "from"), "explode takes parsed JSON replies", 'a chat stage with parse = { kind = "json" }'
-        )
+    if any(arm.settings.parse.kind != "json" for arm in arms):
+        wrong = "a reply that is no JSON cannot be exploded"
+        bench.faults.add((*path, "from"), wrong, 'parse = { kind = "json" } in the stage that feeds it')
         return
     schemas = [arm.settings.parse.schema for arm in arms if arm.settings.parse.schema is not None]
     for number, rows in enumerate(stage.rows):
@@ -328,7 +339,7 @@ def _check_explode(bench: Bench, path: KeyPath, stage: Explode) -> None:
 def _check_pair(bench: Bench, path: KeyPath, stage: Pair, incoming: Branches) -> None:
     name = stage.of.rpartition(".")[2]
     for branch in incoming:
-        _expression(bench, (*path, "by"), stage.by, branch, what="field")
+        check_expression(bench, (*path, "by"), stage.by, branch, what="field")
         table = locate(stage.of, branch.conditions)
         if table is None:
             known = sorted({key for c in branch.conditions for segment in c.segments for key, _ in segment.coordinates})
@@ -345,10 +356,10 @@ def _check_pair(bench: Bench, path: KeyPath, stage: Pair, incoming: Branches) ->
 def _check_fold(bench: Bench, path: KeyPath, stage: Fold, incoming: Branches) -> None:
     for branch in incoming:
         for text in (stage.value,) if isinstance(stage.value, str) else stage.value:
-            _expression(bench, (*path, "value"), text, branch, TOLD, what="value")
+            check_expression(bench, (*path, "value"), text, branch, TOLD, what="value")
         if stage.over == "rows":
             if stage.by is not None:
-                _expression(bench, (*path, "by"), stage.by, branch, what="field")
+                check_expression(bench, (*path, "by"), stage.by, branch, what="field")
             elif branch.before is None and not branch.open:
                 bench.faults.add((*path, "over"), "no explode upstream made rows", "by = a field that groups them")
         elif stage.over.rpartition(".")[2] == "draw":
@@ -357,36 +368,3 @@ def _check_fold(bench: Bench, path: KeyPath, stage: Fold, incoming: Branches) ->
         elif not _has_coordinate(stage.over, branch):
             wrong = f"{stage.over!r} is no coordinate of these rows"
             bench.faults.add((*path, "over"), wrong, hint(stage.over, (*COORDINATES, "rows")))
-
-
-# --- questions -------------------------------------------------------------------------------------------------------
-
-
-def check_question(bench: Bench, path: KeyPath, question: Question) -> None:
-    """Note every problem of a question whose table is known."""
-    for branch in bench.known.get(question.feed, ()):
-        _expression(bench, (*path, "value"), question.value, branch, TOLD)
-        if question.against is not None:
-            _expression(bench, (*path, "against"), question.against, branch, TOLD, what="field")
-        if question.test == "mcnemar" and any(count > 1 for count in branch.draws.values()):
-            bench.faults.add((*path, "test"), "mcnemar wants one draw", 'a fold over = "draw" before it')
-    if question.compare is not None and bench.known.get(question.feed):
-        _check_compare(bench, path, question)
-
-
-def _check_compare(bench: Bench, path: KeyPath, question: Question) -> None:
-    name, values = question.compare or ("", ())
-    conditions = [condition for branch in bench.known[question.feed] for condition in branch.conditions]
-    if name == "conditions":
-        known = {condition.name for condition in conditions}
-    else:
-        table = locate(name, conditions)
-        if table is None:
-            wrong = f"{name!r} is no coordinate of these rows"
-            bench.faults.add((*path, "compare", name), wrong, hint(name.rpartition(".")[2], COORDINATES))
-            return
-        bare = name.rpartition(".")[2]
-        known = {value for value in (c.get(bare, table) for c in conditions) if value is not None}
-    for value in values:
-        if value not in known:
-            bench.faults.add((*path, "compare"), f"{name} has no value {value!r}", hint(value, known))

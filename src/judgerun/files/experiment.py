@@ -11,7 +11,7 @@ from typing import Any
 from judgerun.errors import Problem, Refused
 from judgerun.files.arms import Shelf
 from judgerun.files.branch import Branches, columns
-from judgerun.files.checks import Bench, check_question, check_stage
+from judgerun.files.checks import Bench, check_stage
 from judgerun.files.code import CodeWrong, load_function, load_questions
 from judgerun.files.deployments import read_deployments, read_models
 from judgerun.files.faults import Faults, settle
@@ -22,7 +22,7 @@ from judgerun.files.names import RESERVED, identifier, slug, unique
 from judgerun.files.order import ordered
 from judgerun.files.places import Places
 from judgerun.files.prompts import ReadPrompt, read_prompt
-from judgerun.files.questions import read_questions
+from judgerun.files.questions import check_question, read_questions
 from judgerun.files.schema import DataShape, ExperimentShape, GoldShape
 from judgerun.files.stages import Known, read_stage
 from judgerun.files.tables import FileTable, read_table

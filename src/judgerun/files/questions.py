@@ -1,15 +1,18 @@
-"""Questions as written -> Question: what is compared, by which test."""
+"""Questions as written -> Question: what is compared, by which test; and whether the rows can answer it."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from judgerun.files.faults import Faults
+from judgerun.files.branch import TOLD
+from judgerun.files.checks import COORDINATES, Bench, check_expression
+from judgerun.files.faults import Faults, hint
 from judgerun.files.lines import Path as KeyPath
 from judgerun.files.names import twice
 from judgerun.files.schema import QuestionShape
 from judgerun.model.experiment import Question
+from judgerun.table.conditions import locate
 
 
 def read_questions(
@@ -73,3 +76,33 @@ def _compared(
     for value in twice(values):
         faults.add((*path, "compare", name), f"the value {value!r} stands twice", "each once")
     return ("condition" if name in conditions else name, tuple(values)), against
+
+
+def check_question(bench: Bench, path: KeyPath, question: Question) -> None:
+    """Note every problem of a question whose table is known."""
+    for branch in bench.known.get(question.feed, ()):
+        check_expression(bench, (*path, "value"), question.value, branch, TOLD)
+        if question.against is not None:
+            check_expression(bench, (*path, "against"), question.against, branch, TOLD, what="field")
+        if question.test == "mcnemar" and any(count > 1 for count in branch.draws.values()):
+            bench.faults.add((*path, "test"), "mcnemar wants one draw", 'a fold over = "draw" before it')
+    if question.compare is not None and bench.known.get(question.feed):
+        _check_compare(bench, path, question)
+
+
+def _check_compare(bench: Bench, path: KeyPath, question: Question) -> None:
+    name, values = question.compare or ("", ())
+    conditions = [condition for branch in bench.known[question.feed] for condition in branch.conditions]
+    if name == "conditions":
+        known = {condition.name for condition in conditions}
+    else:
+        table = locate(name, conditions)
+        if table is None:
+            wrong = f"{name!r} is no coordinate of these rows"
+            bench.faults.add((*path, "compare", name), wrong, hint(name.rpartition(".")[2], COORDINATES))
+            return
+        bare = name.rpartition(".")[2]
+        known = {value for value in (c.get(bare, table) for c in conditions) if value is not None}
+    for value in values:
+        if value not in known:
+            bench.faults.add((*path, "compare"), f"{name} has no value {value!r}", hint(value, known))

@@ -47,11 +47,11 @@ from judgerun.model.experiment import (
     Variant,
 )
 from judgerun.model.reply import Finish
+from judgerun.retrieval import bm25
+from judgerun.retrieval.metrics import metric
 
 ADMISSIBLE = (*(finish.value for finish in Finish), "empty")
-METRIC = re.compile(r"(hit|ndcg|mrr|map|recall|precision)@([1-9][0-9]*)")
 _ORDER = re.compile(r"given|reversed|shuffled:[1-9][0-9]*|ab|ba")
-BM25_OPTIONS = ("k1", "b", "stem", "stopwords", "fold", "lower")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,14 +287,15 @@ def _fed(base: dict[str, Any], queries: tuple[TextOf, ...], corpus: TextOf | Non
 
 def _retrieve(faults: Faults, path: KeyPath, shape: RankShape, known: Known, base: dict[str, Any]) -> Retrieve:
     k = shape.k or 10
-    for metric in shape.metrics:
-        found = METRIC.fullmatch(metric)
-        if found is None:
-            faults.add(
-                (*path, "metrics"), f"there is no metric {metric!r}", "hit, ndcg, mrr, map, recall, precision: ndcg@10"
-            )
-        elif int(found[2]) > k and (shape.k is not None or not isinstance(shape, LexicalShape)):
-            faults.add((*path, "metrics"), f"{metric} looks below the {k} that are ranked", f"k = {found[2]}")
+    for name in shape.metrics:
+        depth = name.partition("@")[2]
+        try:
+            metric(name)
+        except ValueError as error:
+            faults.add((*path, "metrics"), str(error))
+            continue
+        if depth and int(depth) > k and (shape.k is not None or not isinstance(shape, LexicalShape)):
+            faults.add((*path, "metrics"), f"{name} looks below the {k} that are ranked", f"k = {depth}")
     if shape.metrics and not shape.gold:
         faults.add((*path, "metrics"), "metrics need a gold to be scored against", "gold = [...]")
     keys: dict[str, Any] = {"method": shape.method, "k": k, "metrics": tuple(shape.metrics)}
@@ -317,9 +318,10 @@ def _retrieve(faults: Faults, path: KeyPath, shape: RankShape, known: Known, bas
 
 
 def _check_options(faults: Faults, path: KeyPath, options: Mapping[str, Any]) -> None:
-    for name in options:
-        if name not in BM25_OPTIONS:
-            faults.add((*path, "options", name), f"bm25 has no option {name!r}", hint(name, BM25_OPTIONS))
+    try:
+        bm25.options(options)
+    except ValueError as error:
+        faults.add((*path, "options"), str(error))
 
 
 def _fold(faults: Faults, path: KeyPath, shape: FoldShape, base: dict[str, Any]) -> Fold:

@@ -13,7 +13,7 @@ from judgerun.files.faults import Faults
 from judgerun.files.lines import Path as KeyPath
 from judgerun.files.lines import locate
 
-_AT_LINE = re.compile(r"\(at line (\d+), column (\d+)\)")
+_AT_LINE = re.compile(r"\(at (?:line (\d+), column (\d+)|end of document)\)")
 
 
 def read_toml(path: Path, *, strayed: Callable[[KeyPath], str] = lambda path: "") -> tuple[Faults, str]:
@@ -26,7 +26,8 @@ def read_toml(path: Path, *, strayed: Callable[[KeyPath], str] = lambda path: ""
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         at = _AT_LINE.search(str(error))
-        place = f"line {at[1]}, column {at[2]}" if at else "end of file"
+        end = len(text.rstrip("\n").split("\n"))
+        place = f"line {at[1]}, column {at[2]}" if at and at[1] else f"line {end} (the end)"
         message = _AT_LINE.sub("", str(error)).strip()
         raise Refused(Problem(str(path), place, f"not TOML: {message}")) from None
     return Faults(str(path), raw, locate(text), strayed=strayed), digest

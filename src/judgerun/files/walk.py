@@ -23,6 +23,7 @@ from judgerun.model.experiment import (
 )
 from judgerun.model.rows import Table
 from judgerun.table.conditions import asked, embedded, locate, matching, orders, paired, source, through
+from judgerun.table.explode import bound
 
 _CANDIDATE = frozenset({"id", "score", "rank"})
 
@@ -77,8 +78,6 @@ def _made(stage: Stage, branch: Branch, experiment: Experiment) -> Branch:
             return _fold(stage, branch)
         case Map():
             ids = {through(c, stage.name): count * stage.rows_max for c, count in branch.ids.items()}
-            if stage.whole:
-                ids = {through(c, stage.name): max(count, stage.rows_max) for c, count in branch.ids.items()}
             return replace(branch.via(stage.name, None, {"value"}).under(ids), open=branch.open or stage.whole)
         case _:
             return branch
@@ -174,30 +173,14 @@ def _explode(stage: Explode, branch: Branch, experiment: Experiment) -> Branch:
 
 
 def exploded_rows(stage: Explode, experiment: Experiment) -> int | None:
-    """How many rows one reply can give at most: `at_most`, else by the schemas of the stage that feeds it; None when
+    """How many rows one reply can give at most: `at_most`, else by the schemas of the stages that feed it; None when
     neither says.
     """
     if stage.at_most is not None:
         return stage.at_most
-    most = 0
-    for arm in feeding_arms(stage, experiment):
-        schema = arm.settings.parse.schema
-        if schema is None:
-            return None
-        count = 0
-        for rows in stage.rows:
-            part = next((part for path in rows.each if (part := rows_at(schema, path)) is not None), None)
-            if part is None:
-                continue
-            if part.get("type") == "array" or "items" in part:
-                bound = part.get("maxItems")
-                if not isinstance(bound, int):
-                    return None
-                count += bound
-            else:
-                count += 1
-        most = max(most, count)
-    return most or None
+    sizes = [bound(arm.settings.parse.schema, stage.rows) for arm in feeding_arms(stage, experiment)]
+    known = [size for size in sizes if size is not None]
+    return max(known) if known and len(known) == len(sizes) else None
 
 
 def exploded_fields(stage: Explode, experiment: Experiment) -> frozenset[str] | None:
@@ -216,15 +199,9 @@ def exploded_fields(stage: Explode, experiment: Experiment) -> frozenset[str] | 
 
 
 def feeding_arms(stage: Explode, experiment: Experiment) -> list[Arm]:
-    """The arms of the nearest chat stage upstream, whose replies are exploded."""
-    arms: list[Arm] = []
-    for name in stage.feeds:
-        here: Stage | None = next((stage for stage in experiment.stages if stage.name == name), None)
-        while here is not None and not isinstance(here, Chat):
-            feed = here.feeds[0] if here.feeds else ""
-            here = next((stage for stage in experiment.stages if stage.name == feed), None)
-        arms += here.arms if here is not None else ()
-    return arms
+    """The arms of the chat stages whose replies are exploded."""
+    feeds = [feed for feed in experiment.stages if feed.name in stage.feeds]
+    return [arm for feed in feeds if isinstance(feed, Chat) for arm in feed.arms]
 
 
 def _pair(stage: Pair, branch: Branch) -> Branch:
@@ -243,11 +220,12 @@ def _pair(stage: Pair, branch: Branch) -> Branch:
                     one, two = (second, first) if first == stage.against else (first, second)
                     ids[paired(folded, stage.name, f"{one}~{two}")] = max(many, others)
     seen = branch.via(stage.name, frozenset(), {"a", "b"}).under(ids)
-    return replace(seen, open=True)
+    sides: dict[str, frozenset[str] | None] = dict.fromkeys(("a", "b"), None if branch.open else branch.names)
+    return replace(seen, open=True, stages={**seen.stages, **sides})
 
 
 def _fold(stage: Fold, branch: Branch) -> Branch:
-    attributes = frozenset({"value", "incomplete"})
+    attributes = frozenset({"value", "incomplete", "n", "of", "why"})
     seen = branch.via(stage.name, attributes, {"value"})
     name = stage.over.rpartition(".")[2]
     if stage.over == "rows":
@@ -276,9 +254,10 @@ def draw_stage(over: str, branch: Branch) -> str | None:
     return drawn[-1] if drawn else None
 
 
-def joined(condition: Condition, branches: Branches) -> list[Condition]:
-    """The conditions of a table that a row of `condition` would meet in a join."""
-    return [found for branch in branches for found in matching(condition, branch.conditions)]
+def joined(condition: Condition, siblings: Branches, branches: Branches) -> list[Condition]:
+    """The conditions of a table that a row of `condition` would meet in a join; `siblings` are all that come in with it."""
+    own = [sibling for branch in siblings for sibling in branch.conditions]
+    return matching(condition, own, [other for branch in branches for other in branch.conditions])
 
 
 def waits(stage: Stage) -> str:
