@@ -6,11 +6,11 @@ None stands where a coefficient is not defined (one of the raters never varies, 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from math import sqrt
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from judgerun.analysis import columns
 from judgerun.analysis.columns import Floats
@@ -42,16 +42,38 @@ def weighted_kappa(
     return _kappa(places[: len(a)], places[len(a) :], apart if weights == "linear" else apart**2)
 
 
+#: Up to so many items tau counts pairs in a matrix, which a bootstrap of thousands needs; beyond, scipy sorts.
+PAIRED_MAX = 512
+
+
 def tau(first: npt.ArrayLike, second: npt.ArrayLike) -> float | None:
-    """Kendall's tau-b (M. Kendall, Biometrika 1945): ties in either ranking shrink its pairs."""
+    """Kendall's tau-b: concordant less discordant pairs / sqrt(pairs untied in the first x in the second).
+
+    M. Kendall, Biometrika 1945, section 3. None where a ranking is all ties.
+    """
     a, b = columns.pair(first, second)
-    return _statistic(stats.kendalltau(a, b, variant="b")) if _varies(a, b) else None
+    if not _varies(a, b):
+        return None
+    if len(a) > PAIRED_MAX:
+        from scipy import stats  # takes a second to import: see paired
+
+        result: Any = stats.kendalltau(a, b, variant="b")
+        return float(result.statistic)
+    x, y = np.sign(a[:, None] - a), np.sign(b[:, None] - b)
+    return float((x * y).sum() / sqrt(float((x * x).sum()) * float((y * y).sum())))
 
 
 def spearman(first: npt.ArrayLike, second: npt.ArrayLike) -> float | None:
     """Spearman's rho (C. Spearman, Am. J. Psychol. 1904): Pearson's correlation of the ranks, ties sharing theirs."""
     a, b = columns.pair(first, second)
-    return _statistic(stats.spearmanr(a, b)) if _varies(a, b) else None
+    return float(np.corrcoef(_ranks(a), _ranks(b))[0, 1]) if _varies(a, b) else None
+
+
+def _ranks(values: Floats) -> Floats:
+    """Ranks from 1; equal values share the mean of theirs."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks: Floats = (np.cumsum(counts) - (counts - 1) / 2)[place]
+    return ranks
 
 
 def _kappa(
@@ -68,11 +90,6 @@ def _kappa(
 
 def _varies(a: Floats, b: Floats) -> bool:
     return len(a) > 1 and a.min() < a.max() and b.min() < b.max()
-
-
-def _statistic(result: Any) -> float | None:
-    value = float(result.statistic)
-    return value if np.isfinite(value) else None
 
 
 def _same_length(first: Sequence[Hashable], second: Sequence[Hashable]) -> None:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from math import sqrt
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri
 
 from judgerun.analysis import columns
 from judgerun.analysis.columns import Floats
@@ -36,7 +36,7 @@ def wilson(k: int, n: int, *, level: float = 0.95) -> tuple[float, float]:
     Its ends are the shares p at which k/n lies z standard errors sqrt(p (1 - p) / n) from p. (0, 1) for n = 0: nothing is known.
     """
     columns.share(k, n)
-    z = float(ndtri((1 + columns.level(level)) / 2))
+    z = NormalDist().inv_cdf((1 + columns.level(level)) / 2)
     if n == 0:
         return 0.0, 1.0
     middle = (k + z * z / 2) / (n + z * z)

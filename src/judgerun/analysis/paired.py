@@ -1,16 +1,17 @@
 """Paired comparisons: differences and tests between conditions on the same items, and the correction for many of them.
 
-NaN is refused (see columns). The caller brings the items of both conditions in one order.
+NaN is refused (see columns). The caller brings the items of both conditions in one order. scipy is imported where it is used:
+it takes a second, which no command should pay that only counts pairs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import comb
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from judgerun.analysis import columns, intervals
 from judgerun.analysis.estimate import Estimate, Significance
@@ -71,6 +72,8 @@ def wilcoxon(first: npt.ArrayLike, second: npt.ArrayLike) -> Significance:
     gaps = (a - b)[a != b]
     if len(gaps) == 0:
         return Significance(p=1.0, n=0, method="wilcoxon", note="no item differs")
+    from scipy import stats
+
     exact = len(gaps) <= 50 and len(np.unique(np.abs(gaps))) == len(gaps)
     method = "exact" if exact else "approx"
     result: Any = stats.wilcoxon(gaps, method=method, correction=False)
@@ -91,22 +94,27 @@ def cochran(table: npt.ArrayLike) -> Significance:
     true = columns.flags(held.reshape(-1)).reshape(held.shape).astype(np.int64)
     m = held.shape[1]
     by_column, by_row, total = true.sum(axis=0), true.sum(axis=1), int(true.sum())
+    from scipy.special import chdtrc
+
     below = m * total - int((by_row**2).sum())
     if below == 0:
         return Significance(p=1.0, n=len(true), method="cochran q", note="no item differs")
     q = (m - 1) * (m * int((by_column**2).sum()) - total**2) / below
-    return Significance(p=float(stats.chi2.sf(q, m - 1)), n=len(true), method="cochran q", statistic=float(q))
+    return Significance(p=float(chdtrc(m - 1, q)), n=len(true), method="cochran q", statistic=float(q))
 
 
 def fisher(a: int, b: int, c: int, d: int) -> Significance:
-    """Fisher's exact test of the table [[a, b], [c, d]], two-sided: all tables of its margins that are no likelier."""
+    """Fisher's exact test of the table [[a, b], [c, d]], two-sided (R. A. Fisher, J. R. Stat. Soc. 1935).
+
+    p is the share, among all tables with its margins weighted by C(a + b, x) C(c + d, a + c - x), of those that are no likelier
+    than the one observed; compared in whole numbers. The statistic is the odds ratio a d / (b c), None where that is no number.
+    """
     if min(a, b, c, d) < 0:
         raise ValueError(f"{(a, b, c, d)} are not counts")
-    result: Any = stats.fisher_exact([[a, b], [c, d]])
-    odds = float(result.statistic)
-    return Significance(
-        p=float(result.pvalue), n=a + b + c + d, method="fisher exact", statistic=odds if np.isfinite(odds) else None
-    )
+    upper, lower, left = a + b, c + d, a + c
+    weights = {x: comb(upper, x) * comb(lower, left - x) for x in range(max(0, left - lower), min(upper, left) + 1)}
+    p = sum(weight for weight in weights.values() if weight <= weights[a]) / sum(weights.values())
+    return Significance(p=p, n=a + b + c + d, method="fisher exact", statistic=a * d / (b * c) if b * c else None)
 
 
 def holm(ps: Sequence[float]) -> list[float]:

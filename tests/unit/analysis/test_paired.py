@@ -125,7 +125,7 @@ def test_fisher_sums_all_tables_that_are_no_likelier(table: tuple[int, int, int,
         for x in range(max(0, column - (n - row)), min(row, column) + 1)
     }
     expected = float(sum(each for each in chances.values() if each <= chances[a]))
-    assert paired.fisher(a, b, c, d).p == pytest.approx(expected, rel=1e-6)
+    assert paired.fisher(a, b, c, d).p == pytest.approx(expected, rel=1e-12)
 
 
 def test_kappa_by_hand() -> None:
@@ -176,6 +176,16 @@ def test_tau_counts_pairs(pairs: list[tuple[int, int]]) -> None:
         assert found == pytest.approx(sum(x * y for x, y in signs) / (left * right) ** 0.5, abs=1e-12)
     else:
         assert found is None
+
+
+@pytest.mark.parametrize("n", [30, agreement.PAIRED_MAX, agreement.PAIRED_MAX + 1])
+def test_rank_correlations_equal_scipy(n: int) -> None:
+    """Tau and rho of rankings with ties equal scipy's, on both sides of the size at which tau changes its way of counting."""
+    rng = np.random.default_rng(n)
+    a = rng.integers(0, 9, n)
+    b = a + rng.integers(0, 9, n)
+    assert agreement.tau(a, b) == pytest.approx(stats.kendalltau(a, b).statistic, abs=1e-12)
+    assert agreement.spearman(a, b) == pytest.approx(stats.spearmanr(a, b).statistic, abs=1e-12)
 
 
 def test_spearman_is_the_correlation_of_ranks() -> None:
