@@ -73,10 +73,6 @@ class ChatNode(Stageful):
             return None
         return Scorer([self.common.inputs.golds[gold] for gold in golds], nearest.metrics)
 
-    def waits(self) -> str:
-        """On a sample among ids that are not known beforehand."""
-        return "the sample waits for all rows" if any(p.waits for p in self._pickings.values()) else ""
-
     def slots(self) -> list[Slot]:
         """All conditions with what makes them."""
         return [slot for held in self.ways.values() for way in held for branch in way.branches for slot in branch.slots]
@@ -207,7 +203,6 @@ class ChatNode(Stageful):
         if not shared:
             slot.tally.lengths(found, len(ask.request.canonical))
         if self.silent:
-            self.out += 1
             return
         outcome = self._outcome(ask, slot, found, verdict)
         self._out(ask.row, slot, ask.draws, outcome)
@@ -282,7 +277,6 @@ class ChatNode(Stageful):
 
     def _mark(self, row: Row, slot: Slot, draw: int, state: Literal["live", "failed", "pending"], reason: str) -> None:
         if self.silent:
-            self.out += row.weight
             return
         draws = ((self.name, draw), *row.draws)
         self.emit(replace(row, condition=slot.condition, draws=draws, state=state, reason=reason))

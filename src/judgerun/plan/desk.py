@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -155,10 +155,6 @@ class Desk:
         self._ready.clear()
         while self.open:
             self.abandon(next(iter(self.open)))
-
-    def waiting(self) -> Iterator[Ask]:
-        """Every open wish."""
-        return (ask for waiting in self.open.values() for ask in waiting)
 
     def wanted(self, condition: str) -> bool:
         """Whether cells of this condition may be given out."""

@@ -78,10 +78,6 @@ class FoldNode(Stageful):
             return super().ids()
         return None
 
-    def waits(self) -> str:
-        """On the members of a group."""
-        return "waits for each group" if self._by is None else "waits for all rows"
-
     def _gather(self, row: Row, _: Any) -> None:
         """A member comes in."""
         condition = self._to[row.condition.name]

@@ -89,10 +89,6 @@ class PairNode(Stageful):
         """Those of the rows, where they meet by id."""
         return super().ids() if self._by is None else None
 
-    def waits(self) -> str:
-        """On the partner."""
-        return "waits for both rows"
-
     def _meet(self, row: Row, _: Any) -> None:
         """A row comes in and meets the partners that are there."""
         if row.condition.name not in self._value:

@@ -82,7 +82,6 @@ class Node:
         self.barriers: list[Barrier] = []  # downstream of this node, nearest first
         self.conditions: tuple[Condition, ...] = ()
         self.rows: list[Row] = []  # where the flow keeps rows
-        self.out = 0  # rows that went out, marks by their weight
         common.nodes[name] = self
 
     @property
@@ -92,7 +91,6 @@ class Node:
 
     def emit(self, row: Row) -> None:
         """Send a row to every reader."""
-        self.out += row.weight
         if self.common.keep:
             self.rows.append(row)
         for reader in self.readers:
@@ -119,10 +117,6 @@ class Node:
     def problems(self) -> list[Problem]:
         """What is wrong with the stage that only the whole plan shows."""
         return []
-
-    def waits(self) -> str:
-        """What the stage waits for before it gives rows, for people; "" when it streams."""
-        return ""
 
 
 class Stageful(Node):

@@ -36,11 +36,6 @@ class Picking:
         else:
             node.wait_for(*(feed.name for feed in node.feeds), by_root=False, done=self._choose)
 
-    @property
-    def waits(self) -> bool:
-        """Whether rows are kept back."""
-        return self._ids is None
-
     def offer(self, row: Row, way: Any) -> None:
         """A row that came in and passed `where`."""
         if self._ids is None:

@@ -58,10 +58,6 @@ class BatchNode(RankNode, ABC):
         self._queue: list[tuple[Row, str]] = []
         self.wait_for(corpus, by_root=False, done=self._corpus_done)
 
-    def waits(self) -> str:
-        """On the corpus."""
-        return "waits for its corpus"
-
     @property
     def waiting(self) -> bool:
         """Whether queries could be ranked now."""

@@ -80,10 +80,6 @@ class FuseNode(RankNode):
     def _matching(self, condition: Condition, name: str) -> list[Condition]:
         return matching(condition, self.feeds[0].conditions, self._others[name].node.conditions)
 
-    def waits(self) -> str:
-        """On the partners."""
-        return "waits for the other rankings"
-
     def document(self, id: str) -> Fields:
         """The fields of a document, from the first arm that has it."""
         for node in (*self.feeds, *self.sides):

@@ -107,10 +107,6 @@ class MapNode(Stageful):
         """Not known beforehand."""
         return None
 
-    def waits(self) -> str:
-        """On every row, where the function takes all at once."""
-        return "waits for all rows" if self.stage.whole else ""
-
     def _one(self, row: Row, _: Any) -> None:
         condition = self._to[row.condition.name]
         if row.state != "live":

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from fakes.tables import LAB, PROFILE, model
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fakes.tables import LAB, PROFILE, model
 from judgerun.model.experiment import Deployment
 from judgerun.model.profile import Profile
 from judgerun.model.request import build
