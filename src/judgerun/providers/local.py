@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from judgerun.errors import InvariantBroken, Problem, Refused, invariant
+from judgerun.errors import Problem, Refused, invariant
 from judgerun.model.experiment import Model
 from judgerun.model.profile import Profile
 from judgerun.model.reply import Billable, Cause, Failure, Finish, Reply, Usage
 from judgerun.model.request import Request
 from judgerun.ports import Answer
+from judgerun.providers.fault import DETAIL_CHARS_MAX
 
 VERSION = "local/1"
 EXTRA = "pip install 'judgerun[local]'"
@@ -38,6 +39,8 @@ PROFILE = Profile(
 
 #: `weights` and `input_limit` stand in a payload to be part of its key.
 _PAYLOAD = frozenset({"model", "text", "role", "normalize", "max_input_tokens", "weights", "input_limit"})
+#: What the library raises for a folder that it cannot make a model of.
+_UNLOADABLE = (ImportError, KeyError, OSError, RuntimeError, TypeError, ValueError)
 _SKIP = frozenset({".gitattributes", "README.md", "LICENSE"})  # no part of what a model computes
 
 
@@ -143,9 +146,13 @@ class Local:
         """In the worker thread: count tokens, embed, and say which texts were cut."""
         payload = requests[0].payload
         invariant(payload.keys() <= _PAYLOAD, f"a local model cannot take {sorted(payload.keys() - _PAYLOAD)}")
+        invariant(payload["model"] in self._folders, f"{payload['model']!r} is no model of this deployment")
         texts = [request.payload["text"] for request in requests]
         try:
             loaded = self._load(payload["model"], _least(payload.get("input_limit"), payload.get("max_input_tokens")))
+        except _UNLOADABLE as error:
+            return _failure(Cause.REJECTED, f"the model cannot be loaded: {type(error).__name__}: {error}")
+        try:
             counts = [
                 len(ids) for ids in loaded.embedder.tokenizer(texts, truncation=False, verbose=False)["input_ids"]
             ]
@@ -156,9 +163,7 @@ class Local:
                 convert_to_numpy=True,
                 show_progress_bar=False,
             ).astype("<f4")
-        except InvariantBroken:
-            raise
-        except (RuntimeError, MemoryError, OSError) as error:  # torch tells a lack of memory, or a broken file, so
+        except (RuntimeError, MemoryError) as error:  # torch tells a lack of memory so
             return _failure(Cause.OVERLOADED, f"{type(error).__name__}: {error}")
         if vectors.shape[0] != len(texts) or not np.isfinite(vectors).all():
             return _failure(Cause.MALFORMED, f"vectors of shape {vectors.shape} for {len(texts)} texts, or not finite")
@@ -169,7 +174,6 @@ class Local:
         if held is None:
             from sentence_transformers import SentenceTransformer  # heavy, and an extra: only when it is used
 
-            invariant(name in self._folders, f"{name!r} is no model of this deployment")
             embedder: Any = SentenceTransformer(str(self._folders[name]), local_files_only=True)
             reads = _least(embedder.max_seq_length, limit)
             embedder.max_seq_length = reads
@@ -192,4 +196,4 @@ def _reply(loaded: _Loaded, vector: Any, tokens: int) -> Reply:
 
 
 def _failure(cause: Cause, detail: str) -> Failure:
-    return Failure(cause=cause, billable=Billable.NO, detail=detail)
+    return Failure(cause=cause, billable=Billable.NO, detail=detail[:DETAIL_CHARS_MAX])

@@ -1,0 +1,289 @@
+"""Real bodies of twelve providers and servers, decoded; every expected number was read off the body by a person."""
+
+from __future__ import annotations
+
+import ast
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+
+from judgerun.model.reply import Billable, Cause, Failure, Finish, Usage
+from judgerun.model.request import Request, build
+from judgerun.providers import fault, openai
+from judgerun.providers.wire import WireReply
+
+DATA = Path(os.environ.get("JUDGERUN_DATA", "/nonexistent"))
+pytestmark = pytest.mark.skipif(
+    not (DATA / "provider-responses").is_dir(),
+    reason="JUDGERUN_DATA does not name the folder with real provider bodies",
+)
+
+CHAT = build("chat", {"model": "m", "messages": []}, deployment="d", adapter="openai/1", draw=0)
+
+
+def texts(*held: str) -> list[Request]:
+    return [
+        build("embed", {"model": "m", "text": text, "role": "document"}, deployment="d", adapter="openai/1", draw=0)
+        for text in held
+    ]
+
+
+def wire(name: str) -> WireReply:
+    """A recorded exchange as the transport would hand it over."""
+    folder = "local-server" if name.startswith("xllamacpp") else "provider-responses"
+    held = orjson.loads((DATA / folder / f"{name}.json").read_bytes())
+    body = held.get("body", held.get("response"))
+    raw = body.encode() if isinstance(body, str) else orjson.dumps(body)
+    headers = {
+        key.lower(): value[0] if isinstance(value, list) else value for key, value in held.get("headers", {}).items()
+    }
+    return WireReply(status=held["status"], headers=headers, body=raw, at=1_796_000_000.0)
+
+
+#: File; finish, tokens (fresh, cache read, cache write, visible, reasoning; - where the body is silent), served model, reported
+#: nanos, and how the text begins.
+REPLIES = r"""
+openai/openai_chat_completions_stop_0
+    stop | 13 0 - 11 0 | gpt-5-2025-08-07 | - | 'Paris.'
+openai/openai_chat_completions_stop_1
+    stop | 11 0 - 17 0 | gpt-4o-search-preview-2025-03-11 | - | 'May 14, 2025'
+openai/openai_chat_completions_stop_cached
+    stop | 8 4012 0 4 0 | gpt-5.6-sol | - | 'OK'
+openai/openai_chat_completions_stop_reasoning_0
+    stop | 765 0 - 11 64 | gpt-5-mini-2025-08-07 | - | 'Kiwi'
+openai/openai_chat_completions_stop_reasoning_1
+    stop | 31 0 - 19 448 | o3-mini-2025-01-31 | - | 'The capital'
+openai/openai_chat_completions_tool_calls_0
+    tool | 129 0 - 19 0 | gpt-5-mini-2025-08-07 | - | ''
+openai/openai_chat_completions_tool_calls_reasoning_1
+    tool | 129 0 - 19 64 | gpt-5-mini-2025-08-07 | - | ''
+openai/x_openinference_200_length_test_instrumentor_0
+    length | 13 0 - 10 0 | gpt-4o-2024-08-06 | - | "Hello! I'm just"
+openai/x_openllmetry_200_length_test_vision_0
+    length | 438 - - 16 - | gpt-4-1106-vision-preview | - | 'This image'
+openai/x_openllmetry_200_length_test_trace_propagation_ChatOpenAI__0
+    length | 57 - - 20 - | facebook/opt-125m | - | 'Your question'
+azure_openai/x_openllmetry_200_content_filter_test_chat_content_filtering_0
+    filter | 15 - - 19 - | gpt-35-turbo | - | ''
+deepseek/deepseek_chat_completions_stop_reasoning
+    stop | 12 0 - 374 415 | deepseek-reasoner | - | 'Crossing the street'
+deepseek/deepseek_chat_completions_stop_reasoning_cached
+    stop | 80 896 - 36 25 | deepseek-v4-flash | - | '🎉 **Congratulations'
+deepseek/deepseek_chat_completions_tool_calls_reasoning_cached
+    tool | 51 512 - 56 60 | deepseek-v4-flash | - | 'Let me load'
+groq/groq_chat_completions_stop_0
+    stop | 25 - - 2 - | qwen/qwen3-32b | - | '4'
+groq/groq_chat_completions_stop_reasoning_0
+    stop | 84 - - 10 3 | openai/gpt-oss-120b | - | '4'
+groq/groq_chat_completions_stop_reasoning_cached
+    stop | 80 256 - 37 59 | openai/gpt-oss-120b | - | 'The first call'
+groq/groq_chat_completions_tool_calls_reasoning_1
+    tool | 254 - - 27 147 | openai/gpt-oss-120b | - | ''
+mistral/mistral_chat_completions_stop_0
+    stop | 28 - - 6 - | ministral-8b-latest | - | 'The capital'
+mistral/mistral_chat_completions_stop_cached_0
+    stop | 44 224 - 5 - | mistral-large-latest | - | 'cache probe two.'
+mistral/mistral_chat_completions_stop_cached_1
+    stop | 1 99 - 29 - | mistral-large-latest | - | 'The current weather'
+mistral/mistral_chat_completions_tool_calls_cached_0
+    tool | 32 32 - 6 - | mistral-medium-latest | - | ''
+openrouter/openrouter_chat_completions_length
+    length | 3 0 3211 100 0 | anthropic/claude-4.6-sonnet-20260217 | 13550250 | '# Architectural'
+openrouter/openrouter_chat_completions_length_cached_0
+    length | 3 2240 329 100 0 | anthropic/claude-4.6-sonnet-20260217 | 3414750 | "I'll solve"
+openrouter/openrouter_chat_completions_stop_0
+    stop | 8 - - 15 0 | openai/gpt-5-mini | - | 'Hello!'
+openrouter/openrouter_chat_completions_stop_cached
+    stop | 3 3211 115 53 0 | anthropic/claude-4.6-sonnet-20260217 | 2198550 | 'Distributed'
+openrouter/openrouter_chat_completions_stop_reasoning_0
+    stop | 30 0 0 1 25 | google/gemini-3.6-flash | 240000 | 'ready'
+openrouter/openrouter_chat_completions_stop_reasoning_1
+    stop | 43 0 0 4 47 | anthropic/claude-4.5-sonnet-20250929 | 894000 | 'ok'
+openrouter/openrouter_chat_completions_stop_reasoning_cached
+    stop | 5 682 - 75 165 | x-ai/grok-4 | - | "I'm Grok"
+openrouter/openrouter_chat_completions_tool_calls_0
+    tool | 134 - - 43 - | mistralai/mistral-small | - | ''
+cerebras/cerebras_chat_completions_stop_0
+    stop | 43 - - 9 - | llama-3.3-70b | - | '2 + 2 = 4.'
+cerebras/cerebras_chat_completions_stop_reasoning_0
+    stop | 98 0 - 20 27 | gpt-oss-120b | - | '\\(4 + 3'
+huggingface/huggingface_chat_completions_length
+    length | 4 0 - 100 - | deepseek-ai/DeepSeek-R1 | - | '<think>'
+huggingface/huggingface_chat_completions_stop_1
+    stop | 448 - - 38 - | Qwen/Qwen2.5-VL-72B-Instruct | - | 'The fruit'
+zai/zai_chat_completions_stop_reasoning_0
+    stop | 20 0 - 9 58 | glm-5.2 | - | '2 + 2 = 4'
+zai/zai_chat_completions_stop_reasoning_cached
+    stop | 431 4 - 17 56 | glm-4.6v | - | '\nThe fruit'
+xllamacpp/chat_judge
+    length | 117 0 - 16 - | gemma3-270m | - | 'You are given'
+xllamacpp/chat_grammar_final_answer
+    stop | 5 8 - 9 - | gemma3-270m | - | 'FINAL ANSWER: 1'
+xllamacpp/chat_grammar_pick
+    stop | 12 1 - 3 - | gemma3-270m | - | '10'
+xllamacpp/chat_json_schema
+    stop | 19 1 - 16 - | gemma3-270m | - | '{'
+xllamacpp/chat_max0
+    length | 9 1 - 1 - | gemma3-270m | - | 'a'
+xllamacpp/chat_n2
+    length | 9 1 - 4 - | gemma3-270m | - | '(1)'
+xllamacpp/chat_truncated_1tok
+    length | 5 15 - 1 - | gemma3-270m | - | 'Write'
+xllamacpp_qwen05b/chat_logprobs
+    length | 7 24 - 3 - | qwen2.5-coder-0.5b | - | 'Hello! How'
+"""
+
+#: File; status, class, and words that the detail must hold.
+ERRORS = """
+openai/openai_error_400__error_code_invalid_value_message_Invalid_mes
+    400 | rejected | invalid_value
+openai/openai_error_400__error_code_model_not_found_message_The_reques
+    400 | rejected | gpt-5.2-proo
+openai/openai_error_400__error_code_null_message_Web_search_options_not
+    400 | rejected | Web search
+openai/openai_error_400__error_code_unsupported_value_message_Unsuppor
+    400 | rejected | 'system'
+openai/openai_error_404__error_code_model_not_found_message_The_model
+    404 | rejected | nonexistent
+openai/x_openinference_401__TestLM_test_exception_event_recorded_on_lm_error_0
+    401 | unauthorised | invalid_api_key
+openai/x_openllmetry_400__test_vision_2
+    400 | rejected | Error while downloading
+openai/x_openllmetry_403__test_vision_base64_2
+    403 | unauthorised | robot policy
+openai/x_openllmetry_404__test_agents_and_tools_2
+    404 | rejected | deprecated
+groq/groq_error_400__error_code_tool_use_failed_failed_generation
+    400 | rejected | tool_use_failed
+groq/groq_error_404__error_code_model_not_found_message_The_model
+    404 | rejected | non-existent
+deepseek/deepseek_error_400__error_message_No_tool_output_found_for_tool_call_ca
+    400 | rejected | No tool output
+openrouter/openrouter_error_429__error_code_429_message_Provider_returned_error
+    429 | rate limited | temporarily rate-limited
+voyage/voyage_error_400__detail_Model_nonexistent_is_not_supported_Supported_mo
+    400 | rejected | nonexistent
+other/x_openllmetry_401__test_azure_openai_embeddings_2
+    401 | unauthorised | Access denied
+other/x_openllmetry_404__test_chat_reasoning_1
+    404 | rejected | deploymentnotfound
+other/x_openinference_404__test_chat_error_records_model_name_0
+    404 | rejected | nonexistent-model
+xllamacpp/chat_bad_request
+    400 | rejected | to be an array
+xllamacpp/chat_context_overflow
+    400 | too long | 9010 tokens
+xllamacpp_qwen05b/chat_context_overflow
+    400 | too long | 9030 tokens
+xllamacpp/embeddings
+    501 | rejected | does not support embeddings
+xllamacpp/not_found
+    404 | rejected | File Not Found
+"""
+
+
+def rows(table: str) -> list[tuple[str, ...]]:
+    """Two lines of a table make one row."""
+    lines = [line.strip() for line in table.strip().splitlines()]
+    return [
+        (name, *(cell.strip() for cell in rest.split(" | ")))
+        for name, rest in zip(lines[::2], lines[1::2], strict=True)
+    ]
+
+
+def number(cell: str) -> int | None:
+    return None if cell == "-" else int(cell)
+
+
+@pytest.mark.parametrize("row", rows(REPLIES), ids=lambda row: row[0])
+def test_replies(row: tuple[str, ...]) -> None:
+    """Finish, text, buckets, served model and cost of a real body."""
+    name, finish, tokens, model, nanos, begins = row
+    told = openai.decode([CHAT], wire(name))
+    assert not isinstance(told, Failure)
+    fresh, read, write, visible, reasoning = map(number, tokens.split())
+    assert told[0].finish is Finish(finish)
+    assert told[0].usage == Usage(
+        input_fresh=fresh, cache_read=read, cache_write=write, output_visible=visible, reasoning=reasoning
+    )
+    assert (told[0].served_model, told[0].reported_cost) == (model, number(nanos))
+    text = ast.literal_eval(begins)
+    assert told[0].text.startswith(text)
+    assert bool(told[0].text) == bool(text)
+
+
+@pytest.mark.parametrize("row", rows(ERRORS), ids=lambda row: row[0])
+def test_errors(row: tuple[str, ...]) -> None:
+    """Class and words of a real error."""
+    name, status, cause, says = row
+    told = fault.classify(wire(name))
+    assert (told.status, told.cause, told.billable) == (int(status), Cause(cause), Billable.NO)
+    assert says in told.detail
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "openai/x_openllmetry_200_length_TestCompletionsFinishReasons_test_completions_streaming_sets_top_level_finish_reasons",
+        "openai/openai_stream_completions_stop",
+        "together/x_openllmetry_200_length_test_together_completion_legacy_0",
+        "xllamacpp/completion",
+        "openai/openai_chat_responses_completed_0",
+    ],
+)
+def test_bodies_of_other_endpoints_are_no_chat_completions(name: str) -> None:
+    """A stream, a legacy completion and a `responses` body are malformed here, not half read."""
+    told = openai.decode([CHAT], wire(name))
+    assert isinstance(told, Failure)
+    assert told.cause is Cause.MALFORMED
+
+
+def test_every_chat_completion_of_the_collection_decodes() -> None:
+    """No body that claims to be a chat completion is refused, and none loses its total."""
+    seen = 0
+    for path in sorted((DATA / "provider-responses").glob("*/*chat_completions*.json")):
+        name = f"{path.parent.name}/{path.stem}"
+        held = orjson.loads(path.read_bytes())["body"]
+        told = openai.decode([CHAT], wire(name))
+        assert not isinstance(told, Failure), name
+        assert (told[0].usage.input, told[0].usage.output) == (
+            held["usage"]["prompt_tokens"],
+            held["usage"]["completion_tokens"],
+        ), name
+        assert told[0].finish in (Finish.STOP, Finish.LENGTH, Finish.TOOL), name
+        seen += 1
+    assert seen >= 45
+
+
+@pytest.mark.parametrize(
+    ("name", "tokens"), [("openai/openai_embeddings_embeddings_1", 4), ("voyage/voyage_embeddings_embeddings_0", 3)]
+)
+def test_embeddings_whose_vector_was_cut_short_are_refused(name: str, tokens: int) -> None:
+    """The collection shortened its vectors: such base64 is no vector. Made whole again, the body is read."""
+    held = wire(name)
+    told = openai.decode(texts("Hello, world!"), held)
+    assert isinstance(told, Failure)
+    assert told.cause is Cause.MALFORMED
+    body = orjson.loads(held.body)
+    kept = body["data"][0]["embedding"].split(".")[0]
+    body["data"][0]["embedding"] = kept[: len(kept) // 16 * 16]
+    whole = openai.decode(texts("Hello, world!"), replace(held, body=orjson.dumps(body)))
+    assert not isinstance(whole, Failure)
+    assert (whole[0].served_model, whole[0].usage.input) == (body["model"], tokens)
+    assert len(whole[0].vector or b"") == len(kept) // 16 * 12
+
+
+def test_whole_embeddings_in_base64_are_unit_vectors() -> None:
+    """A real vector of OpenAI, all of it."""
+    told = openai.decode(texts("Hello, world!"), wire("openai/openai_embeddings_embeddings_0"))
+    assert not isinstance(told, Failure)
+    vector = np.frombuffer(told[0].vector or b"", dtype="<f4")
+    assert float(np.linalg.norm(vector)) == pytest.approx(1, abs=1e-3)
+    assert (told[0].served_model, told[0].usage) == (
+        "text-embedding-3-small",
+        Usage(input_fresh=4, output_visible=0),
+    )

@@ -1,0 +1,47 @@
+"""The ramp of new connections, and URLs."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from fakes import virtual
+from judgerun.providers.http import Http, Ramp
+from judgerun.providers.secrets import Scrub
+
+
+@pytest.mark.parametrize(("n", "connects"), [(1, 3), (3, 3), (4, 3), (20, 3)])
+def test_no_window_holds_more_connects_than_allowed(n: int, connects: int) -> None:
+    """In any window of the ramp's length at most so many turns are given, and none is delayed without need."""
+
+    async def main() -> list[float]:
+        ramp = Ramp(connects, 0.1)
+        loop = asyncio.get_running_loop()
+        times: list[float] = []
+
+        async def one() -> None:
+            await ramp.turn()
+            times.append(round(loop.time(), 6))
+
+        await asyncio.gather(*(one() for _ in range(n)))
+        return times
+
+    times = virtual.run(main())
+    assert times == sorted(times)
+    assert times == [pytest.approx(0.1 * (k // connects)) for k in range(n)]
+
+
+@pytest.mark.parametrize(
+    ("base", "url"),
+    [
+        ("http://h/v1", "http://h/v1/chat/completions"),
+        ("http://h/v1/", "http://h/v1/chat/completions"),
+        ("http://h", "http://h/chat/completions"),
+        ("https://h:8/a%20b/v1", "https://h:8/a%20b/v1/chat/completions"),
+    ],
+)
+def test_the_path_is_appended_to_the_base_url(base: str, url: str) -> None:
+    """Whatever the base ends with."""
+    http = Http(base, headers={}, scrub=Scrub(), ramp=Ramp())
+    assert str(http._url("/chat/completions")) == url

@@ -1,0 +1,80 @@
+"""Scrubbing: no key leaves, and no text without one is changed."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judgerun.providers.secrets import MASK, Scrub, of_url
+
+KEY = 'canary/9f"2+c=e'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"header Authorization: Bearer {KEY}",
+        orjson.dumps({"said": KEY}).decode(),
+        'json {"k": "canary\\/9f\\"2+c=e"}',
+        "url https://x/?a=canary%2F9f%222%2Bc%3De&b=1",
+    ],
+)
+def test_a_known_key_is_removed_in_every_spelling(text: str) -> None:
+    """As it is, as JSON, as a URL."""
+    scrub = Scrub([KEY])
+    assert "9f" not in scrub.text(text)
+    assert b"9f" not in scrub.known(text.encode())
+    assert MASK in scrub.text(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "authorization: Bearer abcdef0123456789",
+        "basic dXNlcjpwYXNz",
+        "http://user:hunter2000@host/v1",
+        "https://host/v1?api-key=hunter2000&x=1",
+        "https://host/v1?key=hunter2000",
+        "x-api-key: hunter2000abc",
+        "'x-goog-api-key': 'hunter2000abc'",
+        "Incorrect API key provided: sk-proj-hunter2000hunter2000",
+        "AIzaSyhunter2000hunter2000hunter2000",
+    ],
+)
+def test_what_looks_like_a_key_is_removed_from_texts(text: str) -> None:
+    """Keys that nobody told us about."""
+    made = Scrub().text(text)
+    assert "hunter2000" not in made
+    assert "abcdef0123456789" not in made
+    assert "dXNlcjpwYXNz" not in made
+
+
+@given(st.text(alphabet="abc defgh.,\n", max_size=200))
+def test_plain_words_stay(text: str) -> None:
+    """Prose is left alone."""
+    assert Scrub([KEY]).text(text) == text
+
+
+@given(st.binary(max_size=100))
+def test_bytes_without_the_key_are_the_same_object(raw: bytes) -> None:
+    """The rule costs nothing."""
+    assert Scrub([KEY]).known(raw) is raw
+
+
+def test_any_bytes_of_an_error_body_survive() -> None:
+    """A body that is no UTF-8 is scrubbed and otherwise kept."""
+    raw = b"\xff\xfe Bearer abcdef0123456789 \x80"
+    assert Scrub().failed(raw) == b"\xff\xfe Bearer " + MASK.encode() + b" \x80"
+
+
+def test_a_scrub_does_not_tell_its_secrets() -> None:
+    """Not even in a traceback."""
+    assert "9f" not in repr(Scrub([KEY]))
+
+
+def test_credentials_of_a_url() -> None:
+    """Raw and decoded."""
+    assert of_url("https://us%40er:p%2Fw@host/v1") == ("us%40er", "p%2Fw", "us@er", "p/w")
+    assert of_url("https://host/v1") == ()

@@ -1,0 +1,141 @@
+"""Usage: disjoint buckets that sum to what was reported; the impossible is unknown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judgerun.model.reply import Usage
+from judgerun.providers import usage
+
+
+def u(fresh: Any, read: Any, write: Any, visible: Any, reasoning: Any) -> Usage:
+    return Usage(input_fresh=fresh, cache_read=read, cache_write=write, output_visible=visible, reasoning=reasoning)
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        (None, u(None, None, None, None, None)),
+        ({}, u(None, None, None, None, None)),
+        ({"prompt_tokens": 10, "completion_tokens": 3}, u(10, None, None, 3, None)),
+        (
+            {
+                "prompt_tokens": 10,
+                "completion_tokens": 3,
+                "prompt_tokens_details": None,
+                "completion_tokens_details": None,
+            },
+            u(10, None, None, 3, None),
+        ),
+        (
+            {
+                "prompt_tokens": 100,
+                "completion_tokens": 50,
+                "prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 10},
+                "completion_tokens_details": {"reasoning_tokens": 45},
+            },
+            u(30, 60, 10, 5, 45),
+        ),
+        ({"prompt_tokens": 64, "completion_tokens": 6, "num_cached_tokens": 32}, u(32, 32, None, 6, None)),
+        ({"prompt_tokens": 64, "completion_tokens": 6, "prompt_cache_hit_tokens": 32}, u(32, 32, None, 6, None)),
+        # sglang: reasoning beside the details, and one above the completion
+        ({"prompt_tokens": 9, "completion_tokens": 16, "reasoning_tokens": 17}, u(9, None, None, 0, 16)),
+        # xai: on top of the completion, as the total shows
+        (
+            {
+                "prompt_tokens": 10,
+                "completion_tokens": 5,
+                "total_tokens": 115,
+                "completion_tokens_details": {"reasoning_tokens": 100},
+            },
+            u(10, None, None, 5, 100),
+        ),
+        # impossible
+        (
+            {"prompt_tokens": 10, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 11}},
+            u(None, None, None, 5, None),
+        ),
+        (
+            {"prompt_tokens": 10, "completion_tokens": 5, "completion_tokens_details": {"reasoning_tokens": 60}},
+            u(10, None, None, None, None),
+        ),
+        ({"prompt_tokens": 0, "completion_tokens": 0}, u(None, None, None, None, None)),
+        ({"prompt_tokens": -1, "completion_tokens": -1}, u(None, None, None, None, None)),
+        ({"prompt_tokens": True, "completion_tokens": "5"}, u(None, None, None, None, None)),
+        ({"prompt_tokens": 10.0, "completion_tokens": 10**12}, u(None, None, None, None, None)),
+    ],
+)
+def test_chat_usage(told: Any, expected: Usage) -> None:
+    """Every dialect's spelling comes to the same five buckets."""
+    assert usage.chat(told, said_something=True) == expected
+
+
+def test_no_output_tokens_for_no_text_is_a_true_zero() -> None:
+    """0 is believed where it can be."""
+    assert usage.chat({"prompt_tokens": 9, "completion_tokens": 0}, said_something=False).output == 0
+
+
+COUNTS = st.integers(0, 10_000)
+
+
+@given(COUNTS, COUNTS, COUNTS, COUNTS, COUNTS)
+def test_buckets_sum_to_what_was_reported(fresh: int, read: int, write: int, visible: int, reasoning: int) -> None:
+    """Nothing is counted twice and nothing is lost."""
+    prompt, completion = fresh + read + write + 1, visible + reasoning + 1
+    told = {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+        "prompt_tokens_details": {"cached_tokens": read, "cache_write_tokens": write},
+        "completion_tokens_details": {"reasoning_tokens": reasoning},
+    }
+    made = usage.chat(told, said_something=True)
+    assert (made.input, made.output) == (prompt, completion)
+
+
+@given(st.integers(0, 10**9), st.lists(st.integers(0, 10**6), min_size=1, max_size=40))
+def test_shares_sum_to_the_whole_and_are_within_one_of_their_due(total: int, weights: list[int]) -> None:
+    """Largest remainder: exact in sum, fair to one token."""
+    shares = usage.apportion(total, weights)
+    assert sum(shares) == total
+    whole = sum(weights)
+    if whole:
+        assert all(abs(share * whole - total * weight) < whole for share, weight in zip(shares, weights, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("told", "nanos"),
+    [
+        ({"cost": 0.01355025}, 13_550_250),
+        ({"cost": 0.0076509169000000005}, 7_650_917),
+        ({"cost": 4.5e-05}, 45_000),
+        ({"cost": 0}, 0),
+        ({"cost": "0.25"}, 250_000_000),
+        ({"estimated_cost": 1.2e-06}, 1_200),
+        ({"cost": None}, None),
+        ({"cost": -1}, None),
+        ({"cost": True}, None),
+        ({"cost": {"total_cost": 1}}, None),
+        ({"cost": "free"}, None),
+        ({"cost": float("nan")}, None),
+        ({}, None),
+        (None, None),
+    ],
+)
+def test_reported_costs(told: Any, nanos: int | None) -> None:
+    """Dollars come to whole nanos by decimals alone."""
+    assert usage.cost(told) == nanos
+
+
+def test_embedding_usage_is_shared_by_length() -> None:
+    """Tokens follow the bytes; an embedding has no output."""
+    assert usage.embeddings({"prompt_tokens": 10, "total_tokens": 10}, [1, 1, 8]) == [
+        Usage(input_fresh=n, output_visible=0) for n in (1, 1, 8)
+    ]
+    assert usage.embeddings({"total_tokens": 3}, [5]) == [Usage(input_fresh=3, output_visible=0)]
+    assert usage.embeddings({"prompt_tokens": 0}, [5]) == [Usage()]
+    assert usage.embeddings(None, [5, 5]) == [Usage(), Usage()]
