@@ -19,7 +19,6 @@ from judgerun.report.questions import questions
 from judgerun.report.told import Told, document
 from judgerun.report.verdicts import Teller, agreement, endings, folded, rankings, verdicts
 
-
 ENDINGS = "How the calls ended"
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
-from judgerun.analysis.estimate import Estimate
 from judgerun.analysis.paired import holm
 from judgerun.errors import Problem, Refused
 from judgerun.model.condition import Condition, matches
@@ -180,7 +179,7 @@ def _pair(
             held, n = worst_difference(first, second, span)
             yield teller.told(question.name, {**at, "measure": "bounds"}, bounds(said.value, held, n), note)
         else:
-            withheld = Estimate(value=None, n=said.n, method=said.method, convention=said.convention)
+            withheld = replace(said, value=None, low=None, high=None)
             yield teller.told(question.name, {**at, "measure": measure}, withheld, f"not told. {note}")
 
 

@@ -14,7 +14,7 @@ from judgerun.audit.tally import label
 from judgerun.model.experiment import Chat, Fold, Map, ParseRule, Retrieve, Stage
 from judgerun.report.columns import conditions_of
 from judgerun.report.gates import BOUNDS, Span, banner, bounds, span_of, worst
-from judgerun.report.sample import Sample, Value, names, picked
+from judgerun.report.sample import Sample, Value, concluded, names, picked
 from judgerun.report.told import Told, seed_of
 from judgerun.table.row import Row
 
@@ -142,7 +142,7 @@ def _values(
     told = [row for row in rows if (found := rule(row)) is None or found.kind != "text"]
     question = f"verdict {name}" if name else "verdict"
     choices = all((found := rule(row)) is not None and found.kind == "choice" for row in told)
-    values = {value for row in told if row.outcome and row.outcome.concluded and (value := pick(row)) is not None}
+    values = {value for row in told if concluded(row) and (value := pick(row)) is not None}
     if told and values and not choices and all(not isinstance(value, str) for value in values):
         span = _span([found for row in told if (found := rule(row)) is not None])
         yield from teller.each(stage, told, question, pick, convention=CONCLUDED, span=span)
