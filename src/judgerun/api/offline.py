@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+import orjson
+
 from judgerun.api.evidence import Gathered, gather
 from judgerun.api.project import Project
 from judgerun.audit import render
@@ -125,13 +127,24 @@ def verify(project: Project) -> Verified:
     )
 
 
-def _results(project: Project, gathered: Gathered) -> list[str]:
-    """results/EXP/estimates.json against what the cache gives; nothing where it was never written."""
+def _results(project: Project, gathered: Gathered, digest: str) -> tuple[list[str], list[str]]:
+    """results/EXP/estimates.json against what the cache gives: (what is wrong, what is only old). A draft, or the numbers of
+    another seal, never claimed to be of this one.
+    """
     path = project.workspace.root / "results" / project.name / "estimates.json"
     if not path.exists():
-        return []
-    same = path.read_bytes() == build.estimates(gathered.evidence, run_checks(gathered.evidence))
-    return [] if same else [f"results/{project.name}/estimates.json: differs from what the cache gives"]
+        return [], []
+    content = path.read_bytes()
+    if content == build.estimates(gathered.evidence, run_checks(gathered.evidence)):
+        return [], []
+    name = f"results/{project.name}/estimates.json"
+    try:
+        seals = {line["seal"] for line in orjson.loads(content)}
+    except (ValueError, TypeError, KeyError):
+        seals = {digest}
+    if digest in seals:
+        return [f"{name}: differs from what the cache gives"], []
+    return [], [f"{name} was not made from this seal: judgerun report {project.name}"]
 
 
 def report(project: Project) -> tuple[Audit, Path, bool]:

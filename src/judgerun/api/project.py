@@ -103,8 +103,8 @@ def weights_pin(model: Model) -> str:
 
 def weights_pins(profiles: Mapping[str, Profile], models: Sequence[Model]) -> dict[str, str]:
     """What a cache must remember of local models, so that their requests can be named where they are not installed."""
-    held = {model: profiles[model.name] for model in models}
-    return {weights_pin(m): f"{p.weights} {p.input_limit}" for m, p in held.items() if p.weights is not None}
+    held = [(weights_pin(model), profiles[model.name]) for model in models]
+    return {name: f"{found.weights} {found.input_limit}" for name, found in held if found.weights is not None}
 
 
 def _profiles(models: Sequence[Model], remembered: Mapping[str, str]) -> dict[str, Profile]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Any
 
-import click
 import typer
 
 from judgerun.cli import cacheside, offline, reading, runs, writing
@@ -25,6 +25,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+#: Newer versions of typer carry their own copy of click, older ones use the package: the root of what a wrong command line
+#: raises is found through a name that both export.
+UsageWrong: type[Any] = next(known for known in typer.BadParameter.__mro__ if known.__name__ == "ClickException")
+
 for room in (writing, runs, reading, offline, cacheside):
     room.register(app)
 
@@ -40,13 +44,13 @@ def execute(argv: list[str]) -> Exit:
     words = Words(json="--json" in argv)
     try:
         code = app(args=argv, prog_name="judgerun", standalone_mode=False)
-    except click.exceptions.Exit as ended:
+    except typer.Exit as ended:
         return Exit(ended.exit_code) if ended.exit_code in set(Exit) else Exit.REFUSED
-    except click.ClickException as error:
+    except UsageWrong as error:
         error.show()
         words.result({"error": {"exit": 2, "message": error.format_message(), "problems": []}})
         return Exit.REFUSED
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         return Exit.INTERRUPTED
     except JudgerunError as error:
         return words.error(error)

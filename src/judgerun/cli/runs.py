@@ -51,9 +51,9 @@ def tell_quote(words: Words, project: Project, quoted: Quoted) -> None:
             line.cached,
             line.shared,
             line.to_send,
-            line.expected_usd,
-            line.worst_usd,
-            line.bound_usd,
+            format_usd(line.expected),
+            format_usd(line.worst),
+            format_usd(line.bound),
         )
         for line in quoted.quote.lines
     ]
