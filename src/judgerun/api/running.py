@@ -236,10 +236,13 @@ def _result(project: Project, budget: Budget, ending: Ending) -> Result:
 
 
 def failing(project: Project, state: State) -> str | None:
-    """Why a complete experiment has more failed cells than it may; None when it has not."""
-    bad = [c for c in state.counts if c.failed > failed_limit(project.experiment, c) * (c.done + c.failed)]
+    """Why a complete experiment has more failed cells than it may; None when it has not. Cells that were never asked, since
+    their upstream was not admitted, are not counted: they are the upstream's matter.
+    """
+    bad = [c for c in state.counts if c.failed - c.starved > failed_limit(project.experiment, c) * c.tried]
     if not bad:
         return None
-    worst = max(bad, key=lambda count: count.failed)
-    failed = sum(count.failed for count in bad)
-    return f"{failed} cells failed, {worst.failed} of them of {worst.condition}: judgerun show {project.name} --failed"
+    worst = max(bad, key=lambda count: count.failed - count.starved)
+    failed = sum(count.failed - count.starved for count in bad)
+    where = f"{worst.failed - worst.starved} of them of {worst.condition}"
+    return f"{failed} cells failed, {where}: judgerun show {project.name} --failed"

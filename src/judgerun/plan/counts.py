@@ -26,3 +26,13 @@ class Counts:
     concluded: int = 0
     input_cut: int = 0  # embeddings whose text was cut
     reasons: Mapping[str, int] = field(default_factory=dict)  # why failed
+
+    @property
+    def starved(self) -> int:
+        """Failed cells that were never asked, since their upstream failed or was not admitted."""
+        return sum(count for reason, count in self.reasons.items() if reason.startswith("upstream"))
+
+    @property
+    def tried(self) -> int:
+        """Cells that have a reply or were tried in vain: the denominator of the failed share."""
+        return self.done + self.failed - self.starved
