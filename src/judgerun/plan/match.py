@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any, Literal
 
 from judgerun.errors import Problem
@@ -24,7 +25,7 @@ Key = tuple[str, str, Draws]  # condition with the coordinate folded, value of `
 class Meeting:
     """The rows of one source row (or of all, where `by` joins several) that may still find a partner."""
 
-    rows: dict[Key, dict[str, Row]] = field(default_factory=dict)  # by value of the paired coordinate
+    rows: dict[Key, dict[str, list[Row]]] = field(default_factory=dict)  # by value of the paired coordinate
     marks: dict[str, dict[str, list[Row]]] = field(default_factory=dict)  # by folded condition and value
     held: list[str] = field(default_factory=list)
 
@@ -103,14 +104,15 @@ class PairNode(Stageful):
                 meeting.marks.setdefault(folded, {}).setdefault(value, []).append(row)
             return
         present = meeting.rows.setdefault((folded, by, row.draws), {})
-        if value in present:
-            row = replace(row, state="failed", reason=f"two rows of {value} have the {self.stage.by} {by!r}")
-        else:
-            present[value] = row
-        met = {**present, value: row}
+        if present.get(value):
+            row = replace(row, state="failed", reason=f"several rows of {value} have the {self.stage.by} {by!r}")
+        present.setdefault(value, []).append(row)
         for a, b in self._pairs[folded]:
-            if value in (a, b) and a in met and b in met:
-                self.emit(self._pair(met[a], met[b], by, self._to[folded, a, b]))
+            if value in (a, b):
+                firsts = [row] if value == a else present.get(a, ())
+                seconds = [row] if value == b else present.get(b, ())
+                for first, second in product(firsts, seconds):
+                    self.emit(self._pair(first, second, by, self._to[folded, a, b]))
 
     def _by_of(self, row: Row) -> str | None:
         """The value by which a row meets others; None where it is not known yet."""
