@@ -50,10 +50,17 @@ class Books:
 
     `attempts`, `entries` and `bought` hold those of the experiment, and besides them the attempts (with their entries and
     replies) of other experiments that bought a reply on which this experiment's cells rest. `entries` are in the order in
-    which they were committed. `balances` are the leaves that carry the experiment's name.
+    which they were committed; `covered` is how many of them, from the first, the seal covers (None: no seal, all count): later
+    adjusts are audited, but the spend that a report tells is that of the seal. `balances` are the leaves that carry the
+    experiment's name.
     """
 
     attempts: tuple[Attempt, ...] = ()
     entries: tuple[Entry, ...] = ()
     bought: tuple[Bought, ...] = ()
     balances: Mapping[Leaf, Balance] = field(default_factory=dict)
+    covered: int | None = None
+
+    def sealed_entries(self, experiment: str) -> tuple[Entry, ...]:
+        """The experiment's own entries, as far as the seal covers them."""
+        return tuple(entry for entry in self.entries[: self.covered] if entry.leaf.experiment == experiment)

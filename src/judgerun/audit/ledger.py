@@ -138,7 +138,7 @@ def check_replies(evidence: Evidence) -> Iterator[Finding]:
     if double:
         names = (f"request {key.hex()[:12]}" for key in sorted(double))
         yield _error("duplicates", f"{len(double)} requests have more than one reply", names)
-    yield from _shares(books, closing)
+    yield from _shares(books, {a: e for a, e in closing.items() if e.leaf.experiment == evidence.experiment.name})
 
 
 def _kind(closing: dict[int, Entry], bought: Bought) -> EntryKind | None:
@@ -197,7 +197,7 @@ def check_doubles(evidence: Evidence) -> Iterator[Finding]:
     paid: dict[bytes, list[tuple[int, EntryKind]]] = defaultdict(list)
     for attempt in evidence.books.attempts:
         kind = kinds.get(attempt.id)
-        if kind in (EntryKind.SETTLE, EntryKind.FORFEIT):
+        if kind is EntryKind.SETTLE or kind is EntryKind.FORFEIT:
             for key in attempt.keys:
                 paid[key].append((attempt.id, kind))
     settled = {key: held for key, held in paid.items() if sum(kind is EntryKind.SETTLE for _, kind in held) > 1}

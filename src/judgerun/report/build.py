@@ -40,7 +40,7 @@ def parts(evidence: Evidence, audit: Audit) -> tuple[Part, ...]:
         Part("Agreement with what was expected", tuple(agreement(teller))),
         Part("Rankings", tuple(rankings(teller))),
         Part("Folds and maps", tuple(folded(teller))),
-        Part("Spend", (*spend(evidence), *within(evidence), *avoided(evidence))),
+        Part("Spend", (*spend(evidence), *avoided(evidence))),
     )
     return tuple(part for part in held if part.tolds)
 
@@ -62,12 +62,9 @@ def report(evidence: Evidence, audit: Audit) -> Mapping[str, bytes]:
 
 
 def _page(evidence: Evidence, audit: Audit, held: Sequence[Part]) -> Page:
-    sections = (
-        _endings(audit),
-        _findings(audit),
-        *(_section(part) for part in held if part.title != ENDINGS),
-        _rests(evidence),
-    )
+    shown = [*(part for part in held if part.title != ENDINGS), Part("Within the caps", tuple(within(evidence)))]
+    numbers = (_section(part) for part in shown if part.tolds)
+    sections = (_endings(audit), _findings(audit), *numbers, _rests(evidence))
     return Page(f"Report of {evidence.experiment.name}", tuple(_banners(evidence, audit)), sections)
 
 

@@ -44,29 +44,27 @@ def tables(evidence: Evidence) -> Iterator[tuple[str, list[Record]]]:
 
 
 def _cells(evidence: Evidence) -> list[Row]:
-    """Every row that rests on a request, in order."""
-    return [
-        row
-        for counts in dict.fromkeys(counts.stage for counts in evidence.counts)
-        for row in sorted(evidence.rows.get(counts, ()), key=order)
-        if row.outcome is not None and row.outcome.key is not None
-    ]
+    """Every row of the stages that send, in order."""
+    stages = dict.fromkeys(counts.stage for counts in evidence.counts)
+    return [row for stage in stages for row in sorted(evidence.rows.get(stage, ()), key=order)]
 
 
 def _requests(evidence: Evidence) -> list[Record]:
-    """Each cell and the request that it rests on: cells with one key share a call."""
-    return [
-        {
-            "key": row.outcome.key.hex(),
-            "stage": row.condition.stage,
-            "condition": row.condition.name,
-            "id": row.id,
-            "draws": dict(row.draws),
-            "state": "done" if row.outcome.kept is not None else row.state,
-        }
-        for row in _cells(evidence)
-        if row.outcome is not None and row.outcome.key is not None
-    ]
+    """Each cell and the request that it rests on (cells with one key share a call; a cell that failed or is pending has none)."""
+    return [_request(row) for row in _cells(evidence)]
+
+
+def _request(row: Row) -> Record:
+    outcome = row.outcome
+    return {
+        "key": outcome.key.hex() if outcome is not None and outcome.key is not None else None,
+        "stage": row.condition.stage,
+        "condition": row.condition.name,
+        "id": row.id,
+        "draws": dict(row.draws),
+        "state": "done" if outcome is not None and outcome.kept is not None else row.state,
+        "reason": row.reason or None,
+    }
 
 
 def _replies(evidence: Evidence) -> list[Record]:

@@ -31,8 +31,8 @@ def span_of(sample: Sample) -> Span | None:
 
 
 def worst(sample: Sample, span: Span, ids: Sequence[str] | None = None) -> Span:
-    """The mean over all ids when every draw without a value had the least value, and when it had the greatest. An id that is
-    not yet known is one more that could be either; ids whose value is null stay out.
+    """The mean over all ids tried when every draw without a value had the least value, and when it had the greatest. Ids that
+    are pending, or whose value is null, stay out.
     """
     low = high = 0.0
     known = sorted(set(sample.values) | set(sample.open)) if ids is None else ids
@@ -42,9 +42,9 @@ def worst(sample: Sample, span: Span, ids: Sequence[str] | None = None) -> Span:
         more = sample.open.get(id_, 0) + sample.assumed.get(id_, 0)  # an assumed False adds 0 to the sum
         low += (sum(held) + more * span[0]) / total
         high += (sum(held) + more * span[1]) / total
-    unknown = 0 if ids is not None else max(0, sample.planned - len(known) - len(sample.missing))
-    n = len(known) + unknown
-    return ((low + unknown * span[0]) / n, (high + unknown * span[1]) / n) if n else span
+    hidden = sample.hidden if ids is None else 0
+    n = len(known) + hidden
+    return ((low + hidden * span[0]) / n, (high + hidden * span[1]) / n) if n else span
 
 
 def worst_difference(one: Sample, other: Sample, span: Span) -> tuple[Span, int]:

@@ -1,11 +1,12 @@
-"""What was spent, as Told lines in nanos: by stage, by condition, within each cap; and what the cache avoided."""
+"""What was spent up to the seal, as Told lines in nanos: by stage, by condition, within each cap; what the cache avoided."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
 from judgerun.audit.evidence import Evidence
-from judgerun.ledger.account import EMPTY, Balance
+from judgerun.errors import InvariantBroken
+from judgerun.ledger.account import EMPTY, Balance, fold
 from judgerun.ledger.budget import Budget, Cap, Leaf
 from judgerun.model.money import Nanos
 from judgerun.model.request import RequestKey
@@ -14,9 +15,17 @@ from judgerun.report.told import Told
 CONVENTION = "value and low: settled; high: settled + forfeited + held"
 
 
+def _balances(evidence: Evidence) -> Mapping[Leaf, Balance]:
+    """By leaf, folded from the entries; none where these are no ledger, which the audit tells."""
+    try:
+        return fold(evidence.books.sealed_entries(evidence.experiment.name))
+    except InvariantBroken:
+        return {}
+
+
 def spend(evidence: Evidence) -> Iterator[Told]:
-    """The experiment's spend: whole, by stage and by condition, over its whole life in this cache."""
-    balances = evidence.books.balances
+    """The experiment's spend: whole, by stage and by condition, over its whole life in this cache, up to the seal."""
+    balances = _balances(evidence)
     yield _told(evidence, {"scope": "experiment"}, balances.values())
     for stage in sorted({leaf.stage for leaf in balances}):
         yield _told(
@@ -33,11 +42,13 @@ def spend(evidence: Evidence) -> Iterator[Told]:
 
 
 def within(evidence: Evidence) -> Iterator[Told]:
-    """The experiment's own spend within each dollar cap that bears on it; the limit stands in the coordinates. A day's cap is
-    told for each day on which something was spent.
+    """The experiment's own spend within each dollar cap of the budget files as they are now; the limit stands in the
+    coordinates. A day's cap is told for each day on which something was spent. These lines are shown, and no part of
+    estimates.json: raising a cap changes no sealed number.
     """
+    balances = _balances(evidence)
     for budget in sorted(evidence.budgets, key=lambda budget: budget.name):
-        mine = {leaf: b for leaf, b in evidence.books.balances.items() if leaf.budget == budget.name}
+        mine = {leaf: b for leaf, b in balances.items() if leaf.budget == budget.name}
         for cap in budget.caps:
             if cap.unit == "nanos":
                 yield from _cap(evidence, budget, cap, mine)

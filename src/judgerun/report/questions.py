@@ -133,7 +133,9 @@ def _restricted(sample: Sample, ids: frozenset[str] | None) -> Sample:
     if ids is None:
         return sample
     values = {id_: held for id_, held in sample.values.items() if id_ in ids}
-    return replace(sample, values=values, open={}, missing=frozenset(), planned=len(ids))
+    return replace(
+        sample, values=values, open={}, assumed={}, missing=frozenset(), waiting=frozenset(), hidden=0, planned=len(ids)
+    )
 
 
 def _mean(
@@ -177,7 +179,8 @@ def _pair(
         elif measure == "difference" and span is not None:
             yield teller.told(question.name, {**at, "measure": measure}, said, note)
             held, n = worst_difference(first, second, span)
-            yield teller.told(question.name, {**at, "measure": "bounds"}, bounds(said.value, held, n), note)
+            if first.lost or second.lost:
+                yield teller.told(question.name, {**at, "measure": "bounds"}, bounds(said.value, held, n), note)
         else:
             withheld = replace(said, value=None, low=None, high=None)
             yield teller.told(question.name, {**at, "measure": measure}, withheld, f"not told. {note}")

@@ -21,25 +21,36 @@ Scope = Callable[[Row], Mapping[str, Any]]
 class Sample:
     """What one condition says of its ids.
 
-    `values` has, for each id with at least one value, its values over draws, in draw order. An id is *open* when a value may
-    still change what is said of it: some draw of it is unconcluded, failed or pending. `planned` counts ids, rows that are
-    not yet known at their bound.
+    `values` has, for each id with at least one value, its values over draws, in draw order. An id is *open* when some draw of
+    it was tried and gave no value: it did not conclude, or failed. `planned` counts ids; rows whose ids are not known count at
+    their bound.
     """
 
     condition: Condition
     values: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
     blocks: Mapping[str, str] = field(default_factory=dict)  # of every id
-    open: Mapping[str, int] = field(default_factory=dict)  # id -> draws without a value
+    open: Mapping[str, int] = field(default_factory=dict)  # id -> draws that were tried and have no value
     assumed: Mapping[str, int] = field(default_factory=dict)  # id -> draws that did not conclude and stand as False
     missing: frozenset[str] = frozenset()  # ids whose value is null though they concluded
+    waiting: frozenset[str] = frozenset()  # ids with a pending draw
+    hidden: int = 0  # further rows that failed before their ids were known
     planned: int = 0
-    pending: int = 0  # draws
     fallback: int = 0  # rows in which a field stands in for a reply
 
     @property
     def complete(self) -> frozenset[str]:
         """The ids all of whose draws concluded with a value."""
-        return frozenset(self.values) - frozenset(self.open) - frozenset(self.assumed)
+        return frozenset(self.values) - frozenset(self.open) - frozenset(self.assumed) - self.waiting
+
+    @property
+    def tried(self) -> int:
+        """The ids of which something is known, or was lost: all but the pending and those whose value is null."""
+        return len(set(self.values) | set(self.open)) + self.hidden
+
+    @property
+    def lost(self) -> bool:
+        """Whether anything that was tried has no value of its own."""
+        return bool(self.open or self.assumed or self.hidden)
 
     @property
     def draws(self) -> int:
@@ -69,12 +80,14 @@ class Sample:
 
     def said(self) -> str:
         """Both n, in words."""
-        open_ = sum(id_ not in self.values for id_ in self.open)
+        open_ = sum(id_ not in self.values for id_ in self.open) + self.hidden
         parts = [f"{len(self.values)} of {self.planned} have a value"]
         if self.assumed:
             parts.append(f"{len(self.assumed)} did not conclude and count as false")
         if open_:
             parts.append(f"{open_} did not conclude")
+        if self.waiting:
+            parts.append(f"{len(self.waiting)} pending")
         if self.missing:
             parts.append(f"{len(self.missing)} null")
         if self.fallback:
@@ -121,6 +134,7 @@ def _sample(rows: Sequence[Row], pick: Callable[[Row], Value | None], false: boo
     assumed: dict[str, int] = defaultdict(int)
     missing: set[str] = set()
     planned: dict[str, int] = {}
+    waiting: set[str] = set()
     for row in rows:
         blocks[row.id] = row.block
         planned[row.id] = row.weight
@@ -130,8 +144,9 @@ def _sample(rows: Sequence[Row], pick: Callable[[Row], Value | None], false: boo
                 missing.add(row.id)
             else:
                 values[row.id].append(value)
-            continue
-        if false and row.state != "pending" and row.weight == 1:
+        elif row.state == "pending":
+            waiting.add(row.id)
+        elif false and not row.anonymous:
             values[row.id].append(False)
             assumed[row.id] += 1
         else:
@@ -143,8 +158,9 @@ def _sample(rows: Sequence[Row], pick: Callable[[Row], Value | None], false: boo
         open=dict(open_),
         assumed=dict(assumed),
         missing=frozenset(missing),
+        waiting=frozenset(waiting),
+        hidden=sum(planned[id_] - 1 for id_ in open_),
         planned=sum(planned.values()),
-        pending=sum(row.state == "pending" for row in rows),
         fallback=sum(any(outcome.fallback for outcome in row.stages.values()) for row in rows),
     )
 

@@ -51,8 +51,8 @@ class Teller:
         yield self.told(question, {**coords, "measure": "mean"}, found, note)
         whole = whole or sample
         span = span or span_of(whole)
-        if gate and span is not None and found.value is not None:
-            held = bounds(found.value, worst(whole, span), whole.planned - len(whole.missing))
+        if gate and whole.lost and span is not None and found.value is not None:
+            held = bounds(found.value, worst(whole, span), whole.tried)
             yield self.told(question, {**coords, "measure": "bounds"}, held, "; ".join((gate, whole.said())))
 
     def seed(self, question: str) -> int:

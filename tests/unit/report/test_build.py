@@ -14,6 +14,7 @@ from fakes.evidence import (
     NEED,
     TRUNCATED,
     Ending,
+    budget,
     chat,
     evidence,
     plain,
@@ -24,7 +25,7 @@ from judgerun.audit.checks import audit
 from judgerun.audit.evidence import Evidence
 from judgerun.errors import Refused
 from judgerun.ledger.budget import Budget, Cap
-from judgerun.ledger.entry import EntryKind
+from judgerun.ledger.entry import Amount, Entry, EntryKind
 from judgerun.model.experiment import ParseRule, Question
 from judgerun.report import plots
 from judgerun.report.build import estimates, report
@@ -166,6 +167,21 @@ def test_spend_is_an_interval_in_whole_nanos() -> None:
     assert caps["total"].coords["limit_nanos"] == "10000000000"
     daily = Budget(name="main", caps=(Cap("nanos", "total", "", 5), Cap("nanos", "day", "total", 7)))
     assert [line.coords["cap"] for line in within(replace(given, budgets=(daily,)))][1].endswith("2026-03-01")
+
+
+def test_the_spend_of_a_sealed_run_is_that_of_its_seal() -> None:
+    """An adjust that came after the seal is audited, and changes no number of the report; nor does a raised cap."""
+    given = evidence(plain, n=10)
+    first = given.books.entries[0]
+    adjust = Entry(
+        attempt=1, kind=EntryKind.ADJUST, leaf=first.leaf, amount=Amount(nanos=1, calls=1), document="bill 7"
+    )
+    books = replace(given.books, entries=(*given.books.entries, adjust), covered=len(given.books.entries))
+    later = replace(given, books=rebalanced(books), budgets=(budget(99_000_000_000),))
+    assert estimates(later, audit(later)) == estimates(given, audit(given))
+    assert not [finding for finding in audit(later).findings if finding.severity == "error"]
+    unsealed = replace(later, books=replace(later.books, covered=None))
+    assert next(spend(unsealed)).value == 19 * COST + 1
 
 
 def test_what_the_cache_avoided_is_told() -> None:

@@ -112,6 +112,18 @@ def test_pending_rows_are_never_false() -> None:
     assert (line.value, line.n) == (1.0, 30)
 
 
+def test_a_run_that_was_stopped_is_compared_on_the_blocks_that_it_finished() -> None:
+    """Pending cells close no gate: they are missing by seeded order, and their number is said."""
+    rule = yes(ann="q030", bob="q020")
+
+    def stopped(model: str, id_: str, draw: int) -> Ending:
+        return PENDING if id_ >= "q035" else rule(model, id_, draw)
+
+    line = told(evidence(stopped, questions=[ask(test="mcnemar")]))["p", "ann -> bob", "all"]
+    assert (line.value, line.n) == (2 / 2**10, 35)
+    assert "35 of 40 have a value, 5 pending" in line.note
+
+
 def test_a_comparison_behind_a_failed_gate_has_bounds_and_no_p() -> None:
     """Eight truncated in bob: the difference has its banner and the bounds if all eight were right or wrong; p is not told."""
 
