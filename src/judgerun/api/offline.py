@@ -122,9 +122,8 @@ def verify(project: Project) -> Verified:
     ]
     notes += [f"{checked.later_entries} entries came after the seal"] if checked.later_entries else []
     notes += [f"{checked.later_replies} replies came after the seal"] if checked.later_replies else []
-    return Verified(
-        seal=checked, notes=tuple(notes), wrong=(*map(str, checked.differences), *_results(project, gathered))
-    )
+    wrong, old = _results(project, gathered, checked.seal.digest)
+    return Verified(seal=checked, notes=(*notes, *old), wrong=(*map(str, checked.differences), *wrong))
 
 
 def _results(project: Project, gathered: Gathered, digest: str) -> tuple[list[str], list[str]]:
