@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 
 from judgerun.errors import Problem, Refused
@@ -18,29 +18,57 @@ DIALECTS: Mapping[str, Dialect] = {"openai": openai}
 """Dialects over HTTP; `local` needs none."""
 
 PLACE = "experiment.toml"
+PARAMETERS = (
+    "temperature",
+    "max_output_tokens",
+    "thinking",
+    "extra",
+    "dimensions",
+    "instruction",
+    "input_type",
+    "normalize",
+    "max_input_tokens",
+)
+"""The keys of a model that change what is sent."""
+
 ENVIRONMENT = "environment"
 
 
 def profile(deployment: Deployment, model: Model) -> Profile:
     """The facts of a model at a deployment, for plan and files. Reads the weights of local models, else nothing; needs no key.
 
-    Raises Refused for a dialect that judgerun does not speak and for a local model that is not there.
+    Raises Refused for a dialect that judgerun does not speak, for a parameter that it cannot send, and for a local model that is
+    not there.
     """
-    if deployment.dialect == "local":
-        return local.profile(model)
-    return _dialect(deployment).profile(deployment)
+    known = local.PROFILE if deployment.dialect == "local" else _dialect(deployment).profile(deployment)
+    wrong = unsent(model, known)
+    if wrong:
+        raise Refused(wrong)
+    return local.profile(model) if deployment.dialect == "local" else known
+
+
+def unsent(model: Model, known: Profile) -> list[Problem]:
+    """The keys of a model (or of an arm's model) that its adapter cannot send: dropping one in silence would change the study."""
+    found = []
+    for key in PARAMETERS:
+        value = getattr(model, key)
+        said = value is not None and value is not False and value != {}
+        if said and key not in known.parameters:
+            wrong = f"the dialect {known.dialect!r} cannot send {key}"
+            found.append(Problem(PLACE, f"models.{model.name}.{key}", wrong, "leave it out"))
+    takes = "tokens" if isinstance(model.thinking, int) else model.thinking
+    if model.thinking is not None and "thinking" in known.parameters and takes not in known.thinking:
+        wrong = f"the dialect {known.dialect!r} does not take {model.thinking!r}"
+        right = f"one of {', '.join(sorted(known.thinking))}"
+        found.append(Problem(PLACE, f"models.{model.name}.thinking", wrong, right))
+    return found
 
 
 def problems(deployments: Iterable[Deployment], models: Iterable[Model], environ: Mapping[str, str]) -> list[Problem]:
     """Everything that would keep these deployments from being called: dialects, addresses, keys, local models."""
     found = [problem for deployment in deployments for problem in _wrong(deployment, environ)]
-    caps: dict[tuple[str, str], str | None] = {}
     for model in models:
-        if model.provider.dialect == "local":
-            found += local.problems(model)
-        elif caps.setdefault((model.provider.name, model.model), model.provider.cap_field) != model.provider.cap_field:
-            wrong = f"{model.model!r} has another cap_field under another name: their request keys would be the same"
-            found.append(Problem(PLACE, f"models.{model.name}.cap_field", wrong, "one cap_field for one model"))
+        found += local.problems(model) if model.provider.dialect == "local" else []
     return found
 
 
@@ -70,7 +98,7 @@ def connect(
         else:
             headers = _dialect(deployment).authorise(_key(deployment, environ))
             http = Http(deployment.base_url, headers=headers, scrub=scrub, ramp=ramp, body_bytes_max=body_bytes_max)
-            made[deployment.name] = _remote(deployment, own, http, scrub)
+            made[deployment.name] = _remote(deployment, http, scrub)
     return made
 
 
@@ -84,7 +112,7 @@ def scrubber(deployments: Iterable[Deployment], environ: Mapping[str, str]) -> S
     return Scrub(secrets)
 
 
-def _remote(deployment: Deployment, models: Sequence[Model], http: Http, scrub: Scrub) -> Remote:
+def _remote(deployment: Deployment, http: Http, scrub: Scrub) -> Remote:
     dialect = _dialect(deployment)
     return Remote(
         deployment=deployment,
@@ -92,7 +120,6 @@ def _remote(deployment: Deployment, models: Sequence[Model], http: Http, scrub: 
         profile=dialect.profile(deployment),
         http=http,
         scrub=scrub,
-        cap_fields={model.model: model.provider.cap_field for model in models},
     )
 
 

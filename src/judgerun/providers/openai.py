@@ -19,7 +19,7 @@ VERSION = "openai/1"
 """Part of every request key: raised whenever the same payload would become other bytes."""
 
 CAP_FIELD = "max_completion_tokens"
-"""The output cap's field, where neither the deployment nor the model names another."""
+"""The output cap's field, where no deployment and no model names another."""
 
 EFFORT: Mapping[str, Mapping[str, Any]] = {
     "off": {"reasoning_effort": "none"},
@@ -92,19 +92,17 @@ def authorise(key: str | None) -> Mapping[str, str]:
     return {"authorization": f"Bearer {key}"} if key else {}
 
 
-def encode(requests: Sequence[Request], deployment: Deployment, cap_field: str | None = None) -> WireCall:
-    """The HTTP call that carries one chat request, or a batch of embedding requests that differ in their text alone.
-
-    `cap_field` is the model's own name for the output cap; None: the deployment's, else `CAP_FIELD`.
-    """
+def encode(requests: Sequence[Request], deployment: Deployment) -> WireCall:
+    """The HTTP call that carries one chat request, or a batch of embedding requests that differ in their text alone."""
     first = requests[0]
     if first.kind == "chat":
         invariant(len(requests) == 1, "a chat call carries one request")
-        return WireCall(path="/chat/completions", body=orjson.dumps(_chat_body(first.payload, deployment, cap_field)))
+        return WireCall(path="/chat/completions", body=orjson.dumps(_chat_body(first, deployment)))
     return WireCall(path="/embeddings", body=orjson.dumps(_embed_body(requests)))
 
 
-def _chat_body(payload: Mapping[str, Any], deployment: Deployment, cap_field: str | None) -> dict[str, Any]:
+def _chat_body(request: Request, deployment: Deployment) -> dict[str, Any]:
+    payload = request.payload
     invariant(payload.keys() <= _CHAT, f"the openai dialect cannot send {sorted(payload.keys() - _CHAT)}")
     # What we own goes in last: nothing in `extra` may lift the cap that a reservation counted on.
     body: dict[str, Any] = {"model": None, "messages": None, **payload.get("extra", {})}
@@ -112,10 +110,16 @@ def _chat_body(payload: Mapping[str, Any], deployment: Deployment, cap_field: st
     if "temperature" in payload:
         body["temperature"] = payload["temperature"]
     if "max_output_tokens" in payload:
-        body[cap_field or deployment.cap_field or CAP_FIELD] = payload["max_output_tokens"]
+        body[_cap_field(request)] = payload["max_output_tokens"]
     if "thinking" in payload:
         body.update(EFFORTS.get(deployment.name if deployment.builtin else "", EFFORT)[payload["thinking"]])
     return body
+
+
+def _cap_field(request: Request) -> str:
+    """The output cap's field: the adapter in the request's own key says where it is not the dialect's (`openai/1 cap=FIELD`)."""
+    words = request.adapter.split()[1:]
+    return next((word.removeprefix("cap=") for word in words if word.startswith("cap=")), CAP_FIELD)
 
 
 def _embed_body(requests: Sequence[Request]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ class Dialect(Protocol):
 
     def authorise(self, key: str | None) -> Mapping[str, str]: ...
 
-    def encode(self, requests: Sequence[Request], deployment: Deployment, cap_field: str | None = None) -> WireCall: ...
+    def encode(self, requests: Sequence[Request], deployment: Deployment) -> WireCall: ...
 
     def decode(self, requests: Sequence[Request], wire: WireReply) -> tuple[Reply, ...] | Failure: ...
 
@@ -44,19 +44,16 @@ class Remote:
         profile: Profile,
         http: Http,
         scrub: Scrub,
-        cap_fields: Mapping[str, str | None],
     ) -> None:
         self.profile = profile
         self._deployment = deployment
         self._dialect = dialect
         self._http = http
         self._scrub = scrub
-        self._cap_fields = cap_fields  # by the provider's id of a model
 
     async def send(self, requests: Sequence[Request], *, timeout_s: float, attempt: int) -> Answer:
         """One HTTP call. What the world does is in the Answer; only cancellation and our own bugs pass through."""
-        cap_field = self._cap_fields.get(requests[0].payload["model"])
-        call = self._dialect.encode(requests, self._deployment, cap_field)
+        call = self._dialect.encode(requests, self._deployment)
         call = replace(call, headers={**call.headers, ATTEMPT_HEADER: str(attempt)})
         loop = asyncio.get_running_loop()
         started = loop.time()

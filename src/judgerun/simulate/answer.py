@@ -32,15 +32,16 @@ def answer(ask: Ask, words: Words, habits: Habits) -> str:
     """The whole visible text, before any cap. `words` seed every chance in it."""
     seed = words[0]
     held = ask.schema or hints.schema(ask.prompt)
-    if held is not None:
-        return schema.instance(held, words)
+    erring = chance.uniform(*words, "error") < habits.error
+    if held is not None:  # models that do not err say the same
+        return schema.instance(held, words if erring else (seed, ask.prompt))
     if chance.uniform(*words, "mumble") < habits.mumble:
         return _MUMBLE
     wanted = hints.wanted(ask.prompt) or hints.wanted("\n".join(text for _, text in ask.messages))
     if wanted is None:
         return _free(ask, words, habits)
     core = _core(ask.prompt, wanted, seed)
-    if chance.uniform(*words, "error") < habits.error:
+    if erring:
         core = chance.pick([option for option in wanted.options if option != core] or [core], *words, "other")
     said = wanted.form.format(core)
     if wanted.marker or (not wanted.only and _DELIBERATE.search(hints.ending(ask.prompt))):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -61,14 +62,22 @@ def test_an_empty_key_is_a_missing_key(environ: dict[str, str]) -> None:
     assert told == "environment: LAB_KEY: is not set; provider lab needs its key (export LAB_KEY=...)"
 
 
-def test_one_model_id_with_two_cap_fields_is_refused() -> None:
-    """Their request keys would be the same and their bytes not."""
-    models = [
-        Model(name=name, provider=a_deployment(cap_field=field, api_key_env=None), model="m")
-        for name, field in (("a", "max_tokens"), ("b", None))
-    ]
-    (told,) = refused([a_deployment(api_key_env=None)], models, {})
-    assert "models.b.cap_field" in told
+@pytest.mark.parametrize(
+    ("dialect", "changes", "key"),
+    [
+        ("openai", {"thinking": 2048}, "thinking"),
+        ("openai", {"thinking": "maximal"}, "thinking"),
+        ("local", {"temperature": 0}, "temperature"),
+        ("local", {"dimensions": 64}, "dimensions"),
+        ("local", {"thinking": "off"}, "thinking"),
+        ("local", {"extra": {"a": 1}}, "extra"),
+    ],
+)
+def test_a_parameter_that_the_adapter_cannot_send_is_refused(dialect: str, changes: dict[str, Any], key: str) -> None:
+    """Never dropped in silence."""
+    model = Model(name="m", provider=a_deployment(), model="m", **changes)
+    with pytest.raises(Refused, match=rf"models\.m\.{key}: "):
+        opening.profile(a_deployment(dialect=dialect), model)
 
 
 def test_connecting_opens_nothing() -> None:

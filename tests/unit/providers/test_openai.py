@@ -31,9 +31,9 @@ def a_text(text: str = "t", **parameters: Any) -> Request:
     return build("embed", payload, deployment="d", adapter="openai/1", draw=0)
 
 
-def sent(request: Request, deployment: Deployment = LAB, cap_field: str | None = None) -> dict[str, Any]:
+def sent(request: Request, deployment: Deployment = LAB) -> dict[str, Any]:
     """The body that a request becomes."""
-    body = orjson.loads(openai.encode([request], deployment, cap_field).body)
+    body = orjson.loads(openai.encode([request], deployment).body)
     assert isinstance(body, dict)
     return body
 
@@ -59,13 +59,13 @@ def test_only_what_stands_in_the_payload_is_sent() -> None:
     assert sent(a_chat()) == {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 
 
-def test_the_cap_goes_by_the_dialects_name_the_deployments_or_the_models() -> None:
-    """The nearest name wins."""
+def test_the_cap_goes_by_the_dialects_name_or_the_one_in_the_requests_key() -> None:
+    """The adapter in the key determines the bytes."""
     request = a_chat(max_output_tokens=16)
     assert sent(request)["max_completion_tokens"] == 16
-    assert sent(request, DEEPSEEK)["max_tokens"] == 16
-    assert "max_completion_tokens" not in sent(request, DEEPSEEK)
-    assert sent(request, DEEPSEEK, "max_out")["max_out"] == 16
+    other = build("chat", request.payload, deployment="d", adapter="openai/1 cap=max_tokens", draw=0)
+    assert sent(other)["max_tokens"] == 16
+    assert "max_completion_tokens" not in sent(other)
 
 
 @pytest.mark.parametrize(
