@@ -130,8 +130,8 @@ def _made(
         word, reason = "running", None
     elif not any(count.pending for count in counts):
         word, reason = "complete", None
-    elif stopped is not None or standing.attempts:
-        word, reason = "stopped", stopped or "a process ended without saying why"
+    elif stopped is not None:
+        word, reason = "stopped", stopped
     else:
         word, reason = "planned", None
     return State(
@@ -156,7 +156,14 @@ def _live(view: Snapshot, experiment: str) -> tuple[Live, ...]:
 
 
 def _stopped(view: Snapshot, experiment: str) -> str | None:
-    """Why the last run stopped, as its `stop` event says; None when it never stopped short."""
+    """Why cells are left although no process works on them; None when none ever did."""
+    if any(owner.experiment == experiment and not owner.alive for owner in view.owners()):
+        return "a process died; the next run recovers what it left open"
     events = view.columns("events", experiment)
-    reasons = [detail for kind, detail in zip(events["kind"], events["detail"], strict=True) if kind == "stop"]
-    return reasons[-1] if reasons else None
+    ends = [
+        (kind, detail) for kind, detail in zip(events["kind"], events["detail"], strict=True) if kind in ("stop", "end")
+    ]
+    if not ends:
+        return None
+    kind, detail = ends[-1]
+    return detail if kind == "stop" else "cells came after the last run, which had nothing left to do"

@@ -121,9 +121,10 @@ class Run:
             await self._dispatch()
         ending = self._ending()
         with room.contained():
-            if ending.reason is not None and entered:
-                await store.note("stop", experiment, ending.reason)
             if entered:
+                await store.note(
+                    "end" if ending.reason is None else "stop", experiment, ending.reason or "nothing left to do"
+                )
                 await store.leave({str(cause): seconds for cause, seconds in room.progress.idle.items()})
         return self._ending()
 
