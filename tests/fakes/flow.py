@@ -113,18 +113,30 @@ class FakeFlow:
         self._tallies: dict[str, _Tally] = {}
         self.order: list[str] = []  # conditions in the order in which their cells were taken
         self.outcomes: dict[tuple[str, str], Kept | Lost] = {}  # (condition, id)
+        self.abandoned: list[tuple[str, str]] = []
         self.cells: dict[tuple[str, str], Cell] = {}
 
-    def take(self) -> Cell | None:
-        """The next ready cell in plan order; rows are opened one by one."""
-        while not self._ready and self._next_row < self._rows:
+    def take(self, *, blocks: int | None = None) -> Cell | None:
+        """The next ready cell in plan order; rows are opened one by one, at most `blocks` of them."""
+        opened = 0
+        while not self._ready and self._next_row < self._rows and opened != blocks:
             self._open_row(self._next_row)
             self._next_row += 1
+            opened += 1
         if not self._ready:
             return None
         cell = heapq.heappop(self._ready)[2]
         self.order.append(cell.condition)
         return cell
+
+    @property
+    def drained(self) -> bool:
+        """No ready cell and no unopened row."""
+        return not self._ready and self._next_row >= self._rows
+
+    def abandon(self, cell: Cell) -> None:
+        """The cell stays pending."""
+        self.abandoned.append((cell.condition, cell.id))
 
     def resolve(self, cell: Cell, outcome: Kept | Lost) -> None:
         """Keep the outcome; a good reply is read by the grader."""

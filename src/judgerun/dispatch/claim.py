@@ -6,23 +6,13 @@ from judgerun.dispatch.work import Work
 from judgerun.ledger.entry import Amount, EntryKind
 from judgerun.ledger.outcome import outcome
 from judgerun.ledger.prices import Price
-from judgerun.model.experiment import Model
 from judgerun.model.kept import Cell
 from judgerun.model.profile import Profile
 from judgerun.model.reply import Billable, Cause, Failure
+from judgerun.plan.quote import EXPECTED_BYTES_PER_TOKEN, need
 from judgerun.ports import Answer, Claim, Closing
 
 INTERRUPTED = Failure(cause=Cause.INTERRUPTED, billable=Billable.UNKNOWN, detail="stopped while in flight")
-
-
-def need(cell: Cell, model: Model, price: Price, ceiling: int | None, profile: Profile) -> Amount:
-    """The worst case of one call."""
-    output = ceiling if ceiling is not None else (cell.output_cap or 0)
-    return Amount(
-        nanos=price.bound(cell.input_bound, output),
-        calls=1,
-        tokens=cell.input_bound + output,
-    )
 
 
 def claim(work: Work, price: Price, ceiling: int | None, profile: Profile) -> Claim:
@@ -49,10 +39,12 @@ def claim(work: Work, price: Price, ceiling: int | None, profile: Profile) -> Cl
 
 
 def tokens_expected(cell: Cell) -> int:
-    """What a call will probably use: its own tokenizer's count or a quarter of its bytes, and the expected (else the most)
-    output.
+    """What a call will probably use: its tokenizer's count, or its bytes at the usual length of a token, and the output that
+    is expected (else the most).
     """
-    given = cell.input_bound if cell.input_bound_by != "bytes" else cell.input_bound // 4 + 1
+    given = cell.input_bound
+    if cell.input_bound_by == "bytes":
+        given = given // EXPECTED_BYTES_PER_TOKEN + 1
     wanted = cell.output_cap if cell.output_expected is None else cell.output_expected
     return given + (wanted or 0)
 

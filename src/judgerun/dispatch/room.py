@@ -36,8 +36,17 @@ Prices = Callable[[Model, date], Price | None]
 class Flow(Protocol):
     """What dispatch needs of plan/flow.py."""
 
-    def take(self) -> Cell | None:
-        """The next ready cell in plan order; None when nothing is ready now."""
+    def take(self, *, blocks: int | None = None) -> Cell | None:
+        """The next ready cell in plan order, after at most so many further blocks were opened; None when none is ready."""
+        ...
+
+    @property
+    def drained(self) -> bool:
+        """No ready cell and no unopened block; open cells may still bring new ones."""
+        ...
+
+    def abandon(self, cell: Cell) -> None:
+        """Leave a taken cell pending, and forget it."""
         ...
 
     def resolve(self, cell: Cell, outcome: Kept | Lost) -> None:

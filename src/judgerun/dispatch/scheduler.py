@@ -17,7 +17,7 @@ from judgerun.model.experiment import Model
 from judgerun.model.kept import Cell
 
 STRIDE = 64
-"""Cells taken in one go before the loop may look at its sockets again."""
+"""Cells taken, or blocks without any opened, in one go before the loop may look at its sockets again."""
 
 
 def window(width: int) -> int:
@@ -62,10 +62,14 @@ class Scheduler:
         for _ in range(STRIDE):
             if self._room.halted or len(self._tasks) >= self._window:
                 return
-            if (cell := self._flow.take()) is None:
-                self._flush()
-                return
-            if not self._room.dropped(cell):
+            if (cell := self._flow.take(blocks=STRIDE)) is None:
+                if self._flow.drained:
+                    self._flush()
+                    return
+                break
+            if self._room.dropped(cell):
+                self._flow.abandon(cell)
+            else:
                 self._open(cell)
         if not self._later:
             self._later = True
@@ -128,6 +132,9 @@ class Scheduler:
         with room.contained():
             before = room.resolved
             await self._driver.drive(work)
+            if not room.halted:  # a run that ends leaves everything open as it is
+                for cell in work.cells:
+                    self._flow.abandon(cell)
             if room.gates.due(room.resolved - before):
                 await room.look_at_gates()
 
