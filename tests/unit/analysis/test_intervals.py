@@ -123,6 +123,17 @@ def test_clusters_that_agree_widen_the_interval() -> None:
     assert found.high - found.low > 2 * (narrow.high - narrow.low)
 
 
+def test_clusters_of_different_sizes_follow_the_definition() -> None:
+    """Each resample is the sum over the drawn clusters divided by the number of their rows."""
+    values, names = np.arange(12.0), np.array(list("abbcccddddee"))
+    drawn = np.random.default_rng(21).integers(0, 5, size=(500, 5))
+    groups = [values[names == name] for name in "abcde"]
+    found = [np.concatenate([groups[place] for place in line]).mean() for line in drawn]
+    low, high = np.percentile(found, [5, 95])
+    told = clustered(values, names, seed=21, resamples=500, level=0.9)
+    assert (told.low, told.high) == pytest.approx((low, high), abs=1e-12)
+
+
 def test_every_row_of_a_cluster_counts_once() -> None:
     """The value is the mean over rows, not over clusters; one cluster has no interval."""
     assert clustered([1, 1, 1, 0], ["a", "a", "a", "b"], seed=1).value == 0.75

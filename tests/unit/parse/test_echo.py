@@ -89,6 +89,11 @@ def test_the_bare_form_of_an_example_is_an_answer_for_every_value() -> None:
         assert parse(RATING, f"Rating: [[{grade}]]", prompt=PROMPT, candidates=None).value == grade
 
 
+def test_a_few_short_words_prove_no_echo() -> None:
+    """Two short words around the number stand in many prompts by chance."""
+    assert parse(CHOICE, "It is 3.", prompt="Say which. It is 3. or it is 4.", candidates=10).value == 3
+
+
 def test_an_echoed_match_gives_way_to_the_one_before() -> None:
     """The last match that is no echo counts, not merely the last."""
     reply = (

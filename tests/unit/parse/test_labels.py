@@ -49,7 +49,7 @@ def read(rule: ParseRule, text: str, prompt: str = "") -> Verdict:
         (ParseRule(kind="label", values=("not drifted", "drifted")), "It is not\n drifted", "not drifted"),
         (ParseRule(kind="label", values=("0", "1", "10")), "I give 10.", "10"),
         (ParseRule(kind="label", values=("a", "A")), "a", "a"),
-        (ParseRule(kind="label", values=("C++", "C")), "It is C++", "C++"),
+        (ParseRule(kind="label", values=("C", "C++")), "It is C++", "C++"),
         (ParseRule(kind="label", values=("PRESERVED", "DRIFTED"), take="first"), "DRIFTED.\nPRESERVED.", "DRIFTED"),
     ],
 )

@@ -167,6 +167,7 @@ def test_the_last_marker_counts() -> None:
     rule = ParseRule(kind="choice", marker="FINAL ANSWER:")
     assert choose("Final answer: 2? No.\nFINAL ANSWER: 4", rule=rule).value == 4
     assert choose("2, then final answer: 4", rule=rule).value == 4
+    assert choose("FINAL ANSWER: 2\nFINAL ANSWER: none", rule=rule).why == "no match"
     assert choose("I say 2", rule=rule).why == "no marker"
     assert choose("2\nFINAL ANSWER: none", rule=rule).why == "no match"
     assert choose("2\nFINAL ANSWER: ", rule=rule).why == "empty"
