@@ -23,6 +23,7 @@ from judgerun.model.kept import Kept, Lost
 from judgerun.model.lane import LaneSpec
 from judgerun.model.profile import Profile
 from judgerun.model.request import RequestKey
+from judgerun.model.rows import Table
 from judgerun.plan.flow import Flow
 from judgerun.providers.local import PROFILE as local_profile
 from judgerun.providers.open import profile
@@ -70,7 +71,7 @@ class Workspace:
             path,
             data_root=self.data_root,
             environ=Addresses(self.environ) if offline else self.environ,
-            stage_table=lambda stage: stage_table(self, stage),
+            stage_table=self._stage_table,
         )
         remembered = self._remembered(loaded.experiment.name) if offline else {}
         return Project(
@@ -80,6 +81,10 @@ class Workspace:
             lanes=load_lanes(self.root),
             sheet=load_prices(self.root, builtin_sheet()),
         )
+
+    def _stage_table(self, stage: str) -> Table:
+        name, _, table = stage.partition("/")
+        return stage_table(self.open(name), self.cache, table)
 
     def _remembered(self, experiment: str) -> Mapping[str, str]:
         with snapshot(self.cache) as view:

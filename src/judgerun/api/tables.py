@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any, Protocol
 
 from judgerun.errors import Problem, Refused
+from judgerun.model.experiment import Experiment
 from judgerun.model.rows import Fields, Table
+from judgerun.plan.flow import Flow
 from judgerun.store.snapshot import Snapshot
 from judgerun.table.row import Outcome, Row
-
-if TYPE_CHECKING:
-    from judgerun.api.project import Workspace
 
 _SHOWN = ("value", "reply", "finish", "model", "prompt", "lineage", "draw", "order", "agrees", "concluded")
 
@@ -65,18 +65,28 @@ def _seen(outcome: Outcome) -> Mapping[str, Any]:
     return {**shown, **outcome.scores, **outcome.extra}
 
 
-def stage_table(workspace: Workspace, stage: str) -> Table:
-    """The table of `other-experiment/stage` as the cache has it now: the rows that would flow on.
+class Surveyed(Protocol):
+    """What is needed of the other experiment."""
 
-    Raises Refused when there is no such experiment, stage, cache, or no row of it yet.
+    @property
+    def name(self) -> str: ...
+    @property
+    def experiment(self) -> Experiment: ...
+    def survey(self, snapshot: Snapshot | None, *, keep: bool = False) -> Flow:
+        """How its cells stand in a cache."""
+        ...
+
+
+def stage_table(project: Surveyed, cache: Path, table: str) -> Table:
+    """The table of a stage of another experiment as the cache has it now: the rows that would flow on.
+
+    Raises Refused when there is no such stage, no cache, or no row of it yet.
     """
-    name, _, table = stage.partition("/")
-    project = workspace.open(name)
-    cache = workspace.cache
-    if table not in {known.name for known in project.experiment.stages}:
-        known_names = ", ".join(known.name for known in project.experiment.stages)
+    name = project.name
+    known = [stage.name for stage in project.experiment.stages]
+    if table not in known:
         raise Refused(
-            Problem("experiment.toml", "", f"experiment {name!r} has no stage {table!r}", f"one of {known_names}")
+            Problem("experiment.toml", "", f"experiment {name!r} has no stage {table!r}", f"one of {', '.join(known)}")
         )
     if not cache.exists():
         raise Refused(
@@ -86,6 +96,6 @@ def stage_table(workspace: Workspace, stage: str) -> Table:
         rows = [row for row in project.survey(view, keep=True).rows(table) if row.state == "live"]
     if not rows:
         raise Refused(
-            Problem("experiment.toml", "", f"{stage!r} has no rows in this cache yet", f"judgerun run {name}")
+            Problem("experiment.toml", "", f"{name}/{table} has no rows in this cache yet", f"judgerun run {name}")
         )
     return StageTable(table, rows)
