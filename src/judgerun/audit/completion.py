@@ -34,7 +34,9 @@ def limits(evidence: Evidence) -> Mapping[str, Mapping[str, float]]:
 
 
 def check_limits(evidence: Evidence) -> Iterator[Finding]:
-    """A condition whose truncated, empty, unparsed or refused share passes its limit is an error; a slice a warning."""
+    """A condition whose truncated, empty, unparsed or refused share passes its limit is an error; a slice that certainly does
+    (by the lower Wilson bound, since slices are small) is a warning.
+    """
     held = limits(evidence)
     for completion in (*completions(evidence), *sliced(evidence)):
         for name, limit in held.get(completion.condition, LIMITS).items():
@@ -44,9 +46,11 @@ def check_limits(evidence: Evidence) -> Iterator[Finding]:
 
 def _limit(completion: Completion, name: str, limit: float) -> Iterator[Finding]:
     rate = completion.rate(name)
-    if rate.share is None or rate.interval is None or rate.share <= limit:
+    if rate.share is None or rate.interval is None:
         return
     low, high = rate.interval
+    if (rate.share if completion.slice is None else low) <= limit:
+        return
     where = "" if completion.slice is None else " where {} is {}".format(*completion.slice)
     yield Finding(
         check=name,

@@ -108,14 +108,14 @@ LINES = ("question", "of", "value", "interval", "n", "how", "note")
 
 def _section(part: Part) -> Section:
     blocks: list[Block] = [Table(LINES, tuple(map(_line, part.tolds)))]
-    for question in dict.fromkeys(told.question for told in part.tolds if told.level is not None):
-        held = [told for told in part.tolds if told.question == question and told.level is not None]
-        blocks.extend(plots.intervals(held, f"{question}: value and {_level(held)} interval.", list(map(_where, held))))
+    groups: dict[tuple[str, str], list[Told]] = {}
+    for told in part.tolds:
+        if told.level is not None:
+            groups.setdefault((told.question, told.coords.get("measure", "")), []).append(told)
+    for (question, measure), held in groups.items():
+        caption = f"{question}, {measure}: value and {100 * (held[0].level or 0):.0f}% interval."
+        blocks.extend(plots.intervals(held, caption, list(map(_where, held))))
     return Section(part.title, tuple(blocks))
-
-
-def _level(held: Sequence[Told]) -> str:
-    return f"{100 * (held[0].level or 0):.0f}%"
 
 
 def _line(told: Told) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ _FIXED: Any = {
     "font.size": 9.0,
     "figure.dpi": 72.0,
 }
+WIDTH, LABELS, TOP, BOTTOM, LINE = 10.5, 5.4, 0.4, 0.4, 0.26  # inches: whole, labels, margins, one line
 ROWS_MAX = 60
 """A plot with more lines cannot be read; the table has them."""
 
@@ -76,8 +77,10 @@ def _canvas(lines: int) -> tuple[Any, Any]:
     from matplotlib.figure import Figure as Canvas
 
     with matplotlib.rc_context(_FIXED):
-        figure = Canvas(figsize=(9.0, 0.8 + 0.28 * lines))
+        height = TOP + BOTTOM + LINE * lines
+        figure = Canvas(figsize=(WIDTH, height))
         FigureCanvasSVG(figure)
+        figure.subplots_adjust(left=LABELS / WIDTH, right=0.98, top=1 - TOP / height, bottom=BOTTOM / height)
         return figure, figure.add_subplot()
 
 
@@ -99,6 +102,6 @@ def _svg(figure: Any) -> str:
 
     stream = io.StringIO()
     with matplotlib.rc_context(_FIXED):
-        figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None}, bbox_inches="tight")
+        figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
     text = stream.getvalue()
     return text[text.index("<svg") :]

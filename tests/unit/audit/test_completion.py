@@ -139,6 +139,9 @@ def test_slices_are_counted_apart() -> None:
     (finding,) = [finding for finding in told.findings if finding.check == "truncated"]
     assert (finding.severity, finding.condition) == ("warning", BOB)
     assert "tier is easy" in finding.message
+    assert (
+        found(spoilt(TRUNCATED, 1, stage=chat(slices=("tier",))), "truncated") == []
+    )  # 1 of 5 is not certainly above 10%
 
 
 def test_cut_inputs_are_counted() -> None:
