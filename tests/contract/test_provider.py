@@ -6,6 +6,7 @@ import asyncio
 import gzip
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from judgerun.model.reply import Billable, Cause, Finish
 from judgerun.model.request import Request, build
 from judgerun.ports import Answer, Provider
 from judgerun.providers import open as opening
-from judgerun.simulate.faults import FAULTS
+from judgerun.simulate.faults import FAULTS, parse
 from judgerun.simulate.law import Law
 from judgerun.simulate.server import Simulator
 
@@ -184,7 +185,7 @@ def test_another_model_is_seen() -> None:
 
 def test_every_fault_of_the_simulator_is_tried_here() -> None:
     """A fault without an expectation would be a hole in this contract."""
-    here = open(__file__, encoding="utf-8").read()  # noqa: SIM115
+    here = Path(__file__).read_text(encoding="utf-8")
     assert [name for name in FAULTS if f'"{name}"' not in here] == []
 
 
@@ -391,3 +392,23 @@ def test_no_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     answer, _ = ask(None)
     assert answer.failure is None
+
+
+def test_a_seed_is_a_run() -> None:
+    """Under faults, forty calls at once: two runs of one seed get the same answers and the same books; another seed others."""
+
+    def run(seed: int) -> tuple[list[str], list[object]]:
+        async def main() -> tuple[list[str], list[object]]:
+            loop = asyncio.get_running_loop()
+            simulator = Simulator(seed=seed, faults=parse("swarm=0.5", seed), wall=loop.time, flood_bytes=2 * BODY_MAX)
+            async with serving(simulator) as url, provider_at(url) as provider:
+                answers = await asyncio.gather(
+                    *(provider.send([a_chat(f"{n} {PROMPT}")], timeout_s=15, attempt=n) for n in range(40))
+                )
+            told = [repr((answer.replies, answer.failure, answer.latency_ms)).replace(url, "") for answer in answers]
+            return told, [{**row, "at": round(row["at"], 6)} for row in simulator.bill.rows]
+
+        return virtual.run(main())
+
+    assert run(4) == run(4)
+    assert run(4)[0] != run(5)[0]

@@ -17,6 +17,8 @@ RETRY_AFTER_MAX_S = 900.0
 """A provider may ask for at most this much patience, in seconds; more is taken as this much (and asked again)."""
 
 DETAIL_CHARS_MAX = 500
+SAID_CHARS_MAX = 4000
+"""So much of an error's words is looked at."""
 
 #: Codes and types with which providers say that the account is out of money, whatever the status.
 _QUOTA = frozenset(
@@ -144,7 +146,7 @@ class _Said:
         try:
             held = orjson.loads(body)
         except orjson.JSONDecodeError:
-            return cls(frozenset(), " ".join(body[:2000].decode("utf-8", "replace").split()), None)
+            return cls(frozenset(), " ".join(body[:SAID_CHARS_MAX].decode("utf-8", "replace").split()), None)
         if isinstance(held, list) and held:  # Google wraps its error in a list
             held = held[0]
         if isinstance(held, dict):
@@ -154,7 +156,7 @@ class _Said:
     @classmethod
     def of(cls, error: Any) -> _Said:
         if not isinstance(error, dict):
-            return cls(frozenset(), str(error), None)
+            return cls(frozenset(), str(error)[:SAID_CHARS_MAX], None)
         named = [error.get(name) for name in ("code", "type", "status")]
         words = frozenset(str(name).lower() for name in named if isinstance(name, str) and not name.isdigit())
         numbers = [int(name) for name in named if isinstance(name, (int, str)) and str(name).isdigit()]
@@ -168,7 +170,7 @@ def _message(error: Mapping[str, Any]) -> str:
     meta = error.get("metadata")
     if isinstance(meta, dict):
         found.append(meta.get("raw"))
-    return " ".join(" ".join(str(text).split()) for text in found if text)
+    return " ".join(" ".join(str(text)[:SAID_CHARS_MAX].split()) for text in found if text)
 
 
 def _cause(status: int | None, said: _Said) -> Cause:

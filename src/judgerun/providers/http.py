@@ -192,7 +192,7 @@ class Http:
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=_Connector(self._ramp),
-                headers={"content-type": "application/json", **self._headers},
+                headers={"content-type": "application/json", "user-agent": "judgerun", **self._headers},
                 timeout=aiohttp.ClientTimeout(total=None, connect=RAMP_WAIT_S + CONNECT_S, sock_connect=CONNECT_S),
                 trust_env=False,
                 cookie_jar=aiohttp.DummyCookieJar(),

@@ -18,6 +18,9 @@ from judgerun.providers.secrets import Scrub
 from judgerun.providers.wire import WireCall, WireReply
 
 ATTEMPT_HEADER = "x-judgerun-attempt"
+FAILED_BYTES_MAX = 65_536
+"""So much of the body of a failure is kept: enough to see what it was."""
+
 _REQUEST_IDS = ("x-request-id", "request-id", "x-amzn-requestid", "cf-ray")
 
 
@@ -65,7 +68,8 @@ class Remote:
         given = next((wire.headers[name] for name in _REQUEST_IDS if name in wire.headers), None)
         served_by = None if given is None else self._scrub.header(given)[:200]
         if isinstance(told, Failure):
-            told = replace(told, detail=self._scrub.text(told.detail), raw=self._scrub.failed(told.raw))
+            raw = self._scrub.failed(told.raw[:FAILED_BYTES_MAX])
+            told = replace(told, detail=self._scrub.text(told.detail), raw=raw)
             return Answer(failure=told, status=wire.status, served_by=served_by, latency_ms=latency_ms)
         return Answer(replies=told, status=wire.status, served_by=served_by, latency_ms=latency_ms)
 
