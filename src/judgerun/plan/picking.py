@@ -59,16 +59,19 @@ class Picking:
         return kept(replace(row, state="pending"), where, self._node.common.scopes.of(row)) is not None
 
     def _choose(self, _: str) -> None:
+        """Let the chosen go; rows whose ids are not known go as marks, as many as may still be among the chosen."""
         waiting, self._waiting = self._waiting, []
         chosen = sampled((row.id for row, _ in waiting if not row.anonymous), self._count, self._seed)
-        room = self._count - len(chosen)
-        left: dict[int, int] = {}
+        room: dict[tuple[str, Any], int] = {}
+        for row, _ in waiting:
+            key = (row.condition.name, row.draws)
+            room[key] = room.get(key, self._count) - (row.id in chosen)
         for row, way in sorted(waiting, key=_pending_first):
-            if not row.anonymous:
-                if row.id in chosen:
-                    self._go(row, way)
-            elif (weight := min(row.weight, left.get(id(way), room))) > 0:
-                left[id(way)] = left.get(id(way), room) - weight
+            key = (row.condition.name, row.draws)
+            if row.id in chosen:
+                self._go(row, way)
+            elif row.anonymous and (weight := min(row.weight, room[key])) > 0:
+                room[key] -= weight
                 self._go(replace(row, weight=weight), way)
             self._node.release(row.root)
 
