@@ -115,7 +115,9 @@ async def test_accepted_variants_become_training_files(workspace: Path) -> None:
     rows = {path.stem: [json.loads(line) for line in path.read_text().splitlines()] for path in train.glob("*.jsonl")}
     assert set(rows) <= {"exact", "restate"}
     assert sum(map(len, rows.values())) > 0
-    assert all(row["label"] in (0, 1) for held in rows.values() for row in held)
+    for row in (row for held in rows.values() for row in held):
+        assert row["accepted.value"] is True
+        assert row["training.label"] == (1 if row["variants.role"] == "positive" else 0)
 
 
 async def test_all_examples_share_one_account(workspace: Path, provider: Simulator) -> None:
