@@ -375,6 +375,39 @@ async def test_windows_survive_the_process(bare: World) -> None:
     assert (grant.decision, grant.delay) == (Decision.RATE, pytest.approx(51.0))
 
 
+async def test_unsent_attempts_are_not_counted_by_the_next_process(world: World) -> None:
+    """A new process leaves out of its windows what an earlier one never sent."""
+    await world.store.close(void(await reserved(world.store), sent=False))
+    other = await world.second()
+    await other.enter(experiment="utility", budget=budget())
+    limit = (window(requests_per_minute=1),)
+    await reserved(other, number=1, windows=limit)
+    assert (await other.reserve(claim(chat(2), windows=limit))).decision is Decision.RATE
+    await other.aclose()
+
+
+async def test_window_after_a_rollback(world: World) -> None:
+    """Ids of a transaction that was rolled back are given to another process, whose attempts under them are counted."""
+    other = await world.second()
+    await other.enter(experiment="utility", budget=budget())
+    limit = (window(requests_per_minute=2),)
+
+    def broken() -> None:
+        for number in range(3):
+            world.store._books.reserve(
+                claim(chat(number), windows=(window(requests_per_minute=9),)), world.clock.wall()
+            )
+        raise StoreError("the disk said no")
+
+    with pytest.raises(StoreError, match="said no"):
+        await world.store._do(broken)
+    await reserved(world.store, number=4, windows=limit)  # reads the window, and finds it empty
+    await reserved(other, number=5, windows=limit)
+    assert (await world.store.reserve(claim(chat(6), windows=limit))).decision is Decision.RATE
+    await other.aclose()
+    world.check()
+
+
 async def test_two_processes_share_windows_and_accounts(world: World) -> None:
     """What one process reserves, settles or voids is seen by the other's next decision."""
     other = await world.second()
