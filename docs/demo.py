@@ -1,7 +1,8 @@
 """`make demo`: the whole way of one experiment on a simulated provider, each command printed before it runs.
 
-A workspace is made in demo/ (or the folder given); nothing else is written and no key is needed. The budget is too small at first: the run stops at its
-cap, the cap is raised, the run goes on without buying anything twice, and the ledger is held against the provider's own bill.
+A workspace is made in demo/ (or in the folder given); nothing else is written and no key is needed. The budget is too small at
+first: the run stops at its cap, the cap is raised, the run goes on without buying anything twice, and the ledger is held against
+the provider's own bill.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ BILL = DEMO / "provider.bill.jsonl"
 EXPERIMENT = "equivalence"
 SMALL, ENOUGH = 'total = "0.20"', 'total = "2.00"'
 EXHAUSTED = 3
-FINDINGS = 8
 
 
 def say(text: str) -> None:
@@ -41,6 +41,7 @@ def judgerun(*words: str, expect: tuple[int, ...] = (0,), quiet: bool = False) -
         [str(Path(sys.executable).parent / "judgerun"), *words],
         cwd=DEMO,
         stdout=subprocess.PIPE if quiet else None,
+        stderr=subprocess.DEVNULL if quiet else None,
         text=True,
         check=False,
     )
@@ -108,11 +109,11 @@ def stop_and_resume() -> None:
     say(f"Raise the cap in the budget file to {ENOUGH} and run the same command again.")
     file = DEMO / "budgets" / "demo.toml"
     file.write_text(file.read_text(encoding="utf-8").replace(SMALL, ENOUGH), encoding="utf-8")
-    judgerun("run", EXPERIMENT, "--budget", "demo", "--yes", expect=(0, FINDINGS))
+    judgerun("run", EXPERIMENT, "--budget", "demo", "--yes")
 
     say("Once more: everything is in the cache, nothing is sent.")
     before = bill()
-    judgerun("run", EXPERIMENT, "--budget", "demo", "--yes", expect=(0, FINDINGS))
+    judgerun("run", EXPERIMENT, "--budget", "demo", "--yes")
     if bill() != before or before[0] <= calls or before[1] <= charged:
         raise SystemExit("demo: the second run bought something again")
 
