@@ -55,11 +55,12 @@ def gather(project: Project, view: Snapshot, *, sealed: Sealed | None = None) ->
     flow = project.flow(lookup=record, matrix=view.matrix, keep=True)
     for _ in flow.survey():
         pass
-    books = read_books(view, project.name, record.seen)
+    books = read_books(view, project.name, record.seen, sealed)
     evidence = Evidence(
         experiment=project.experiment,
         counts=flow.counts(),
         rows={stage.name: flow.rows(stage.name) for stage in project.experiment.stages},
+        document=flow.document,
         books=books,
         prices={model.name: found for model in project.experiment.models if (found := project.prices(model))},
         budgets=tuple(_budgets(project, books)),
@@ -85,8 +86,10 @@ def _budgets(project: Project, books: Books) -> Iterator[Budget]:
             continue  # an experiment outlives its budget file; the entries still name it
 
 
-def read_books(view: Snapshot, experiment: str, keys: Iterable[RequestKey]) -> Books:
-    """The experiment's attempts, entries and replies, and those of others that bought a reply for one of `keys`."""
+def read_books(view: Snapshot, experiment: str, keys: Iterable[RequestKey], sealed: Sealed | None) -> Books:
+    """The experiment's attempts, entries and replies, and those of others that bought a reply for one of `keys`. Entries
+    that came after the seal are marked as such.
+    """
     wanted = set(keys)
     replies = [
         reply
@@ -102,9 +105,11 @@ def read_books(view: Snapshot, experiment: str, keys: Iterable[RequestKey]) -> B
     for row in _records(view, "carried", scope):
         if row["attempt"] in held:
             carried[row["attempt"]].append(row["key"])
+    entries = [row for row in _records(view, "entries", scope) if row["attempt"] in held]
     return Books(
         attempts=tuple(_attempt(row, carried[row["id"]]) for row in attempts),
-        entries=tuple(_entry(row) for row in _records(view, "entries", scope) if row["attempt"] in held),
+        entries=tuple(map(_entry, entries)),
+        covered=None if sealed is None else sum(row["id"] <= sealed.entry for row in entries),
         bought=tuple(map(_bought, replies)),
         balances={_leaf(row): _balance(row) for row in _records(view, "accounts", experiment)},
     )

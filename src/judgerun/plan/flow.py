@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from judgerun.model.experiment import Experiment
 from judgerun.model.kept import Cell, Kept, Lost
 from judgerun.model.profile import Profile
-from judgerun.model.rows import Inputs
+from judgerun.model.rows import Fields, Inputs
 from judgerun.plan.counts import Counts
 from judgerun.plan.desk import Desk, Lookup
 from judgerun.plan.feed import Feed
@@ -108,6 +108,10 @@ class Flow:
     def tallies(self) -> Mapping[str, Tally]:
         """The running counts by condition, with what only quotes ask."""
         return self._graph.tallies
+
+    def document(self, stage: str, id: str) -> Fields:
+        """The fields of a document that a ranking stage ranks."""
+        return self._graph.common.nodes[stage].document(id)
 
     @property
     def common(self) -> Common:
