@@ -63,18 +63,20 @@ class Cache(Front):
         """Open a cache, made or migrated if need be. StoreError as `schema.open_writer`."""
         place = Path(path)
         locks = Locks(place)
-        writer = Writer(lambda: open_writer(place, locks), iter_chunk_size=64)
         try:
-            await writer
+            # Not in the connector: when that raises, aiosqlite's thread answers a loop that may be closed by then.
+            connection = await asyncio.to_thread(open_writer, place, locks)
             try:
                 reader = Reader(open_reader(place), place)
             except BaseException:
-                await writer.close()
+                connection.close()
                 raise
         except BaseException:
             locks.close()
             raise
-        return cls(path=place, clock=clock, locks=locks, writer=writer, books=Books(writer._conn), reader=reader)
+        writer = Writer(lambda: connection, iter_chunk_size=64)
+        await writer
+        return cls(path=place, clock=clock, locks=locks, writer=writer, books=Books(connection), reader=reader)
 
     async def reserve(self, claim: Claim) -> Grant:
         """As `Front.reserve`. When the caller is cancelled while it waits, the attempt is given back: nobody will send it."""
@@ -87,7 +89,7 @@ class Cache(Front):
         return grant
 
     async def _do(self, operation: Callable[[], T]) -> T:
-        # Shielded: a cancelled caller must not mark the future done, or its operation's error would be lost with it.
+        # Shielded: the future is the writer's, which answers it whether or not the caller still waits.
         result: T = await asyncio.shield(self._submit(operation))
         return result
 
