@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -135,9 +137,11 @@ class World:
             caps.append(Cap("nanos", "condition", "solve/a", knobs.condition_cap))
         self.budget = Budget(name="b", caps=tuple(caps))
         self.experiment = Experiment(name="e", folder="", seed=seed)
+        self.outcomes: list[Outcome] = []
         self.gate: Callable[[Counts], str | None] | None = None
 
     async def __aenter__(self) -> World:
+        asyncio.get_running_loop().set_task_factory(_tagging)
         await self.server.start()
         self.lab = deployment("lab", self.server.url)
         self.arms = self.default_arms(self.lab)
@@ -245,7 +249,7 @@ class World:
             progress=progress,
             gates=self.gate,
         )
-        before = asyncio.all_tasks()
+        token = _PROCESS.set(next(_numbers))
         handles = [asyncio.get_running_loop().call_later(at, run.stop) for at in stops]
         ending: Ending | None = None
         complete = False
@@ -255,29 +259,41 @@ class World:
             complete = flow.complete
         except Killed:
             mortal.dead = True
-            await _bury(before)
+            await _bury(_PROCESS.get())
         except TimeoutError:
             self.findings.append(f"run {number} did not end in {VIRTUAL_MAX_S:.0f} virtual seconds")
         finally:
+            _PROCESS.reset(token)
             for handle in handles:
                 handle.cancel()
             for provider in providers.values():
                 await provider.aclose()
             await inner.aclose()
-        return Outcome(ending=ending, complete=complete, flow=flow, progress=progress, store=store)
+        outcome = Outcome(ending=ending, complete=complete, flow=flow, progress=progress, store=store)
+        self.outcomes.append(outcome)
+        return outcome
 
 
 def _no_matrix(keys: Sequence[RequestKey]) -> Any:
     raise AssertionError(f"nothing here ranks, and yet {len(keys)} vectors were asked for")
 
 
-async def _bury(before: set[asyncio.Task[Any]]) -> None:
-    """What the dead process left in the loop. The server's own tasks are not its."""
-    left = [
-        task
-        for task in asyncio.all_tasks() - before
-        if task is not asyncio.current_task() and "RequestHandler" not in repr(task.get_coro())
-    ]
+_numbers = itertools.count(1)
+_PROCESS: ContextVar[int] = ContextVar("process", default=0)
+"""To which of the simulated processes the running code belongs; 0 is the world itself."""
+
+
+def _tagging(loop: asyncio.AbstractEventLoop, coro: Any, **given: Any) -> asyncio.Task[Any]:
+    """A task that knows its process."""
+    task: asyncio.Task[Any] = asyncio.Task(coro, loop=loop, **given)
+    task.process = _PROCESS.get()  # type: ignore[attr-defined]
+    return task
+
+
+async def _bury(process: int) -> None:
+    """End what a dead process left in the loop."""
+    left = [task for task in asyncio.all_tasks() if getattr(task, "process", 0) == process]
+    left = [task for task in left if task is not asyncio.current_task()]
     for task in left:
         task.cancel()
     await asyncio.gather(*left, return_exceptions=True)

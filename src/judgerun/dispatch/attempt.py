@@ -248,7 +248,7 @@ class Driver:
         provider = self._given.providers[work.provider]
         if (task := asyncio.current_task()) is None:
             raise InvariantBroken("an attempt outside of a task")
-        self._room.sending.add(task)
+        self._room.sending[task] = None
         try:
             answer = await provider.send(claim.requests, timeout_s=work.route.timeout_s, attempt=attempt)
             return answer, claims.closing(claim, attempt, answer, price)
@@ -260,7 +260,7 @@ class Driver:
             await self._close(work, claims.interrupted(claim, attempt))
             raise
         finally:
-            self._room.sending.discard(task)
+            self._room.sending.pop(task, None)
 
     async def _close(self, work: Work, closing: Closing) -> bool:
         """The end of the attempt, durable; whether it froze the budget."""

@@ -91,7 +91,7 @@ class Room:
     exhausted: dict[Scope, str] = field(default_factory=dict)  # scope -> why
     answered: dict[str, int] = field(default_factory=dict)  # provider -> calls that it answered
     resolved: int = 0  # cells
-    sending: set[asyncio.Task[Any]] = field(default_factory=set)
+    sending: dict[asyncio.Task[Any], None] = field(default_factory=dict)  # in the order of their sends
     _scopes: dict[tuple[str, str, str], tuple[Scope, ...]] = field(default_factory=dict)
     _ancestry: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _prices: dict[tuple[str, int], Price | None] = field(default_factory=dict)
