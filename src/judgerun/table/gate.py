@@ -24,6 +24,11 @@ class Counted(Protocol):
         ...
 
     @property
+    def starved(self) -> int:
+        """Failed cells that were never asked."""
+        ...
+
+    @property
     def truncated(self) -> int:
         """Replies cut by their token cap."""
         ...
@@ -48,11 +53,13 @@ def fired(gate: Gate, counts: Counted) -> str | None:
     """Why a condition must stop; None when it need not.
 
     A limit fires when the lower end of the 95 % Wilson interval of its share passes it, and at least `after` replies (for
-    `failed`: cells tried) are there. Shares are of the condition's replies; `failed` of replies and failures together.
+    `failed`: cells tried) are there. Shares are of the condition's replies; `failed` of the cells that were tried, without
+    those that never were since their upstream failed.
     """
     for name, limit in gate.limits.items():
-        bad = int(getattr(counts, name))
-        tried = counts.done + (counts.failed if name == "failed" else 0)
+        starved = counts.starved if name == "failed" else 0
+        bad = int(getattr(counts, name)) - starved
+        tried = counts.done + (bad if name == "failed" else 0)
         if tried < gate.after or tried == 0:
             continue
         low, _ = wilson(bad, tried, level=LEVEL)

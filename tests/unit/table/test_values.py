@@ -143,6 +143,8 @@ def test_failed_is_a_share_of_cells_tried() -> None:
     why = fired(gate, Counts(condition="c", stage="s", done=1, failed=19))
     assert why is not None
     assert why.startswith("failed 19 of 20")
+    starved = {"upstream truncated": 19}
+    assert fired(gate, Counts(condition="c", stage="s", done=1, failed=19, reasons=starved)) is None
 
 
 KINDS = (
