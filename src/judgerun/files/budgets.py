@@ -22,10 +22,14 @@ _GPU_MS = 1000
 
 
 class DayMoney(Written):
+    """`[day]`: dollars of one UTC day"""
+
     total: Usd
 
 
 class DayCount(Written):
+    """`[calls.day]` and its like: a count of one UTC day"""
+
     total: int = Field(ge=0)
 
 

@@ -130,11 +130,16 @@ def _base_url(faults: Faults, path: KeyPath, shape: ProviderShape, environ: Mapp
     if unset:
         return ""
     url = _ENV.sub(lambda found: environ[found[1]], shape.base_url).rstrip("/")
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and "$" not in url and parts.port != 0
+    except ValueError:
+        faults.add(here, "this is no address", 'such as "http://127.0.0.1:8000/v1"')
+        return ""
     if parts.username or parts.password or any(_SECRET.fullmatch(key) for key, _ in parse_qsl(parts.query)):
         faults.add(here, "the address holds a credential", "api_key_env, with the key in the environment")
         return ""
-    if parts.scheme not in ("http", "https") or not parts.hostname or "$" in url:
+    if not usable:
         faults.add(here, "this is no http(s) address", 'such as "http://127.0.0.1:8000/v1"')
         return ""
     if parts.query or parts.fragment:

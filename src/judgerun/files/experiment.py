@@ -27,9 +27,12 @@ from judgerun.files.schema import DataShape, ExperimentShape, GoldShape
 from judgerun.files.stages import Known, read_stage
 from judgerun.files.tables import FileTable, read_table
 from judgerun.files.toml import read_toml
+from judgerun.files.view import read_view
 from judgerun.files.walk import waits, walk
 from judgerun.model.experiment import Chat, DataSpec, Experiment, Join, Map, Model, Pair, Stage
 from judgerun.model.rows import Gold, Inputs, Table
+
+_LOOKED_AT = 100
 
 StageTable = Callable[[str], Table]
 """Gives the table of `stage = "other-experiment/table"`. Raises Refused when there is none."""
@@ -181,7 +184,7 @@ class _Reader:
         if read.stage is not None:
             if read.stage.count("/") != 1:
                 self.faults.add((*here, "stage"), f"{read.stage!r} names no stage", '"other-experiment/table"')
-            for key in read.model_fields_set - {"stage"}:
+            for key in sorted(read.model_fields_set & {"id", "condition"}):
                 self.faults.add((*here, key), f"a stage's table brings its own {key}", "without this key")
         if read.id == []:
             self.faults.add((*here, "id"), "the list is empty", "one field or more")
@@ -203,7 +206,7 @@ class _Reader:
         tables: dict[str, Table] = {}
         for name, spec in specs.items():
             if spec.stage is not None:
-                self._stage_table(name, spec.stage, tables)
+                self._stage_table(spec, shape.seed, tables)
             elif spec.path and not (shape.sets and "{" in spec.path):
                 default_id = "id" not in (shape.data[name] if isinstance(shape.data[name], Mapping) else {})
                 table = read_table(self.faults, spec, seed=shape.seed, places=self.places, default_id=default_id)
@@ -211,15 +214,20 @@ class _Reader:
                     tables[name] = table
         return tables
 
-    def _stage_table(self, name: str, stage: str, tables: dict[str, Table]) -> None:
+    def _stage_table(self, spec: DataSpec, seed: int, tables: dict[str, Table]) -> None:
+        here: KeyPath = ("data", spec.name, "stage")
         if self.stage_table is None:
-            self.faults.add(("data", name, "stage"), "tables of other experiments are not read here", "a path")
+            self.faults.add(here, "tables of other experiments are not read here", "a path")
             return
         try:
-            tables[name] = self.stage_table(stage)
+            found = self.stage_table(spec.stage or "")
         except Refused as error:
             for problem in error.problems:
-                self.faults.add(("data", name, "stage"), problem.wrong, problem.right)
+                self.faults.add(here, problem.wrong, problem.right)
+            return
+        view = read_view(self.faults, spec, found, seed=seed, places=self.places)
+        if view is not None:
+            tables[spec.name] = view
 
     def _golds(self, shape: ExperimentShape) -> dict[str, Gold]:
         golds = {}
@@ -349,10 +357,10 @@ def _joins(stage: Stage) -> tuple[Join, ...]:
 
 
 def _fields(table: Table) -> frozenset[str]:
-    """The fields that some row of a table has."""
+    """The fields that some row of a table has; of another experiment's table, some of its first rows."""
     if isinstance(table, FileTable):
         return frozenset(table.present)
-    return frozenset(table.fields(0)) if len(table) else frozenset()
+    return frozenset().union(*(table.fields(row) for row in range(min(len(table), _LOOKED_AT))))
 
 
 def _views(experiment: Experiment, known: Mapping[str, Branches]) -> tuple[StageView, ...]:

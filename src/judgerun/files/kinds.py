@@ -16,6 +16,8 @@ Share = Number
 
 
 class ChoiceShape(Written):
+    """`parse = { kind = "choice" }`"""
+
     kind: Literal["choice"]
     low: int | None = None
     high: int | None = None
@@ -24,6 +26,8 @@ class ChoiceShape(Written):
 
 
 class ScoreShape(Written):
+    """`parse = { kind = "score" }`"""
+
     kind: Literal["score"]
     low: int
     high: int
@@ -32,6 +36,8 @@ class ScoreShape(Written):
 
 
 class LabelShape(Written):
+    """`parse = { kind = "label" }`"""
+
     kind: Literal["label"]
     values: list[str]
     between: list[str] | None = None
@@ -40,6 +46,8 @@ class LabelShape(Written):
 
 
 class JsonShape(Written):
+    """`parse = { kind = "json" }`"""
+
     kind: Literal["json"]
     schema_: str | None = Field(default=None, alias="schema")
     value: Texts = Field(default_factory=list)
@@ -47,6 +55,8 @@ class JsonShape(Written):
 
 
 class TextShape(Written):
+    """`parse = { kind = "text" }`"""
+
     kind: Literal["text"]
     strip: bool = False
     unquote: bool = False
@@ -64,6 +74,8 @@ PARSES: dict[str, type[ParseShape]] = {
 
 
 class GateShape(Written):
+    """`gate`: shares above which a condition stops"""
+
     truncated: Share | None = None
     empty: Share | None = None
     unparsed: Share | None = None
@@ -88,6 +100,8 @@ class VariantShape(Written):
 
 
 class RoundsShape(Written):
+    """`rounds`"""
+
     max: Count
     until: str | None = None
     carry: str | None = None
@@ -103,7 +117,6 @@ class StageShape(Written):
     sample: Count | None = None
     slices: Texts = Field(default_factory=list)
     write: str | None = None
-    with_: dict[str, JoinShape] = Field(default_factory=dict, alias="with")
 
 
 class FedShape(StageShape):
@@ -112,7 +125,6 @@ class FedShape(StageShape):
     from_: Texts = Field(alias="from")
     admit: list[str] = Field(default_factory=lambda: ["stop"])
     missing: str = "drop"
-    expect: str | None = None
 
 
 class ArmShape(Written):
@@ -139,8 +151,12 @@ class AtShape(ArmShape, ParameterShape):
 
 
 class ChatShape(FedShape):
+    """judge solve grade rewrite generate"""
+
     models: Texts
     prompts: Texts
+    with_: dict[str, JoinShape] = Field(default_factory=dict, alias="with")
+    expect: str | None = None
     parse: dict[str, Any] | None = None
     vars: dict[str, Any] = Field(default_factory=dict)
     draws: Count = 1
@@ -157,6 +173,8 @@ class ChatShape(FedShape):
 
 
 class EmbedShape(StageShape):
+    """embed"""
+
     models: Texts
     queries: Texts = Field(default_factory=list)
     corpus: str | None = None
@@ -173,15 +191,16 @@ class RankShape(StageShape):
     metrics: Texts = Field(default_factory=list)
     admit: list[str] = Field(default_factory=lambda: ["stop"])
     missing: str = "drop"
-    expect: str | None = None
 
 
 class DenseShape(RankShape):
+    """retrieve with method dense"""
+
     from_: str = Field(alias="from")
 
 
 class WordsShape(RankShape):
-    """bm25"""
+    """retrieve with method bm25"""
 
     queries: Texts
     corpus: str
@@ -189,7 +208,7 @@ class WordsShape(RankShape):
 
 
 class FusedShape(RankShape):
-    """rrf"""
+    """retrieve with method rrf"""
 
     fuse: list[str]
     depth: Count = 100
@@ -197,6 +216,8 @@ class FusedShape(RankShape):
 
 
 class LexicalShape(RankShape):
+    """retrieve with method lexical"""
+
     from_: Texts = Field(alias="from")
     query: str
     candidate: str
@@ -211,22 +232,30 @@ RANKS: dict[str, type[RankShape]] = {
 
 
 class ExplodeRowsShape(Written):
+    """`[[stage.rows]]`"""
+
     each: Texts
     fields: dict[str, Any] = Field(default_factory=dict)
 
 
 class ExplodeShape(FedShape):
+    """explode"""
+
     rows: list[ExplodeRowsShape]
     at_most: Count | None = None
 
 
 class PairShape(FedShape):
+    """pair"""
+
     by: str
     of: str
     against: str = "all"
 
 
 class FoldShape(FedShape):
+    """fold"""
+
     over: str
     by: str | None = None
     value: Texts = Field(default_factory=lambda: ["value"])
@@ -236,6 +265,8 @@ class FoldShape(FedShape):
 
 
 class MapShape(FedShape):
+    """map"""
+
     call: str
     whole: bool = False
     rows_max: Count | None = None

@@ -101,8 +101,6 @@ def _check_common(faults: Faults, path: KeyPath, shape: StageShape, known: Known
     for name in golds:
         if name not in known.golds:
             faults.unknown((*path, "gold"), "gold", name, known.golds)
-    for name, join in shape.with_.items():
-        _check_join(faults, (*path, "with", name), name, join, known)
 
 
 def _check_join(faults: Faults, path: KeyPath, name: str, join: JoinShape, known: Known) -> None:
@@ -158,7 +156,7 @@ def _base(shape: StageShape) -> dict[str, Any]:
         "name": shape.name,
         "kind": shape.kind,
         "feeds": tuple(feeds_of(shape)),
-        "joins": joins_of(shape.with_),
+        "joins": joins_of(getattr(shape, "with_", {})),
         "where": shape.where,
         "sample": shape.sample,
         "slices": tuple(shape.slices),
@@ -188,6 +186,8 @@ def _chat(faults: Faults, path: KeyPath, shape: ChatShape, known: Known, base: d
     _check_later(faults, path, shape)
     if not shape.from_:
         faults.add((*path, "from"), "from names no table", "the table whose rows are asked about")
+    for name, join in shape.with_.items():
+        _check_join(faults, (*path, "with", name), name, join, known)
     variants = tuple(_variants(faults, path, shape, known)) or (Variant(),)
     arms = read_arms(faults, path, shape, known.shelf)
     for arm in arms:

@@ -87,18 +87,51 @@ def read_table(faults: Faults, spec: DataSpec, *, seed: int, places: Places, def
     for file in files:
         draft.read(file.path, file.shown)
     draft.finish()
-    keep = draft.chosen(_only(faults, (*path, "only"), spec, places), seed)
+    keep = draft.chosen(read_only(faults, (*path, "only"), spec, places), seed)
     if len(faults.problems) > before:
         return None
     return draft.table(keep)
 
 
-def _only(faults: Faults, path: KeyPath, spec: DataSpec, places: Places) -> frozenset[str] | None:
+def read_only(faults: Faults, path: KeyPath, spec: DataSpec, places: Places) -> frozenset[str] | None:
     """The ids that the `only` file lists, one a line; None without such a file."""
     if spec.only is None:
         return None
     text = places.text(faults, path, spec.only)
     return None if text is None else frozenset(line.strip() for line in text.splitlines() if line.strip())
+
+
+def choose(faults: Faults, spec: DataSpec, ids: Sequence[str], *, only: frozenset[str] | None, seed: int) -> list[int]:
+    """The numbers of the rows that `only` and `sample` leave, in order; listed ids that no row has are noted."""
+    path: KeyPath = ("data", spec.name)
+    if only is not None and ids:
+        absent = sorted(only.difference(ids))
+        if absent:
+            faults.add((*path, "only"), f"{len(absent)} listed id(s) are no row's: {_named(absent)}")
+    keep = only
+    if spec.sample is not None:
+        keep = sampled(ids if only is None else only.intersection(ids), spec.sample, seed)
+        if len(keep) < spec.sample:
+            faults.warn((*path, "sample"), f"sample = {spec.sample}, but there are {len(keep)} ids: all are taken")
+    return [row for row, id_ in enumerate(ids) if keep is None or id_ in keep]
+
+
+def check_ids(faults: Faults, path: KeyPath, ids: Sequence[str], labels: Sequence[str | None], right: str) -> None:
+    """Note ids that stand twice in one condition."""
+    seen: set[tuple[str, str | None]] = set()
+    twice: dict[str, None] = {}
+    for key in zip(ids, labels, strict=True):
+        if key in seen:
+            twice[key[0]] = None
+        seen.add(key)
+    if twice:
+        where = " in one condition" if any(label is not None for label in labels) else ""
+        faults.add(path, f"{len(twice)} id(s) stand twice{where}: {_named(list(twice))}", right)
+
+
+def _named(ids: Sequence[str]) -> str:
+    """The first few ids, for a message."""
+    return ", ".join(ids[:_TOLD]) + (", ..." if len(ids) > _TOLD else "")
 
 
 class _Draft:
@@ -199,34 +232,12 @@ class _Draft:
         for new, old in self._spec.columns.items():
             if self._ids and new not in self._present and new != "id":
                 self._faults.add((*self._path, "columns", new), f"no row has a field {old!r}", hint(old, self._present))
-        seen: set[tuple[str, str]] = set()
-        twice: dict[str, None] = {}
-        labels = self._labels or [""] * len(self._ids)
-        for key in zip(self._ids, labels, strict=True):
-            if key in seen:
-                twice[key[0]] = None
-            seen.add(key)
-        if twice:
-            named = ", ".join(list(twice)[:_TOLD]) + (", ..." if len(twice) > _TOLD else "")
-            wrong = f"{len(twice)} id(s) stand twice{' in one condition' if self._labels else ''}: {named}"
-            self._faults.add((*self._path, "id"), wrong, "a field, or a list of fields, that tells the rows apart")
+        labels: Sequence[str | None] = self._labels or [None] * len(self._ids)
+        check_ids(self._faults, (*self._path, "id"), self._ids, labels, "a field, or several, that tell the rows apart")
 
     def chosen(self, only: frozenset[str] | None, seed: int) -> list[int]:
         """The rows that `only` and `sample` leave, in file order."""
-        ids = self._ids
-        if only is not None:
-            absent = sorted(only.difference(ids))
-            if absent and ids:
-                named = ", ".join(absent[:_TOLD]) + (", ..." if len(absent) > _TOLD else "")
-                self._faults.add((*self._path, "only"), f"{len(absent)} listed id(s) are no row's: {named}")
-        keep = only if only is not None else None
-        if self._spec.sample is not None:
-            pool = ids if only is None else only.intersection(ids)
-            keep = sampled(pool, self._spec.sample, seed)
-            if len(keep) < self._spec.sample:
-                wrong = f"sample = {self._spec.sample}, but there are {len(keep)} ids: all are taken"
-                self._faults.warn((*self._path, "sample"), wrong)
-        return [row for row, id_ in enumerate(ids) if keep is None or id_ in keep]
+        return choose(self._faults, self._spec, self._ids, only=only, seed=seed)
 
     def table(self, keep: Sequence[int]) -> FileTable:
         """The table of the rows kept."""

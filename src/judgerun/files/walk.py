@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -42,10 +43,10 @@ def walk(
 
 
 def _data(name: str, table: Table, fields: frozenset[str]) -> Branch:
-    counts: dict[Condition, int] = {source(name, value): 0 for value in (table.conditions() or (None,))}
-    for row in range(len(table)):
-        counts[source(name, table.condition(row))] += 1
-    return Branch(source=name, ids=counts, fields=fields)
+    if not table.conditions():
+        return Branch(source=name, ids={source(name, None): len(table)}, fields=fields)
+    counts = Counter(table.condition(row) for row in range(len(table)))
+    return Branch(source=name, ids={source(name, value): counts[value] for value in table.conditions()}, fields=fields)
 
 
 def _stage(stage: Stage, known: Mapping[str, Branches], experiment: Experiment) -> Branches:

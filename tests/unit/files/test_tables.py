@@ -18,6 +18,7 @@ from judgerun.files.faults import Faults
 from judgerun.files.golds import read_gold
 from judgerun.files.places import Places
 from judgerun.files.tables import FileTable, read_table
+from judgerun.files.view import read_view
 from judgerun.model.experiment import DataSpec
 from judgerun.model.rows import Table
 
@@ -291,3 +292,58 @@ def test_bad_gold_is_told_with_its_line(tmp_path: Path, name: str, text: str, me
     grades, told = gold(tmp_path, name, text)
     assert grades is None
     assert message in told
+
+
+class Others:
+    """A table of another experiment, in memory."""
+
+    name = "made"
+
+    def __init__(self, rows: list[tuple[str, str, dict[str, object]]]) -> None:
+        self.rows = rows
+        self.ids = [row[0] for row in rows]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def fields(self, row: int) -> dict[str, object]:
+        return self.rows[row][2]
+
+    def block(self, row: int) -> str:
+        return self.ids[row][0]
+
+    def condition(self, row: int) -> str | None:
+        return self.rows[row][1]
+
+    def conditions(self) -> list[str]:
+        return list(dict.fromkeys(row[1] for row in self.rows))
+
+    def find(self, field_name: str, value: str) -> list[int]:
+        return [n for n, row in enumerate(self.rows) if (row[0] if field_name == "id" else row[2][field_name]) == value]
+
+
+def test_a_table_of_another_experiment_takes_a_name_columns_and_a_sample(tmp_path: Path) -> None:
+    """Such a table stands under its name here, with renamed fields and the rows that `only` leaves; its conditions stay."""
+    rows = [(f"{i}", c, {"reply": f"{c}{i}", "tier": "low"}) for c in ("x", "y") for i in range(4)]
+    (tmp_path / "ids.txt").write_text("1\n3\n")
+    spec = DataSpec(name="pairs", stage="other/made", columns={"text": "reply"}, only="ids.txt", block="tier")
+    faults = Faults("experiment.toml")
+    view = read_view(faults, spec, Others(rows), seed=1, places=Places(tmp_path, None))
+    assert view is not None, faults.problems
+    assert (view.name, list(view.ids), view.conditions()) == ("pairs", ["1", "3", "1", "3"], ["x", "y"])
+    assert view.fields(3) == {"text": "y3", "tier": "low"}
+    assert view.find("text", "y3") == [3]
+    assert view.find("id", "0") == []
+    assert view.block(0) == "low"
+
+
+def test_a_table_of_another_experiment_with_draws_is_refused(tmp_path: Path) -> None:
+    """Two rows of one id and condition cannot be told apart."""
+    faults = Faults("experiment.toml")
+    rows: list[tuple[str, str, dict[str, object]]] = [("1", "x", {}), ("1", "x", {})]
+    spec = DataSpec(name="pairs", stage="other/made", columns={"text": "reply"}, block="tier")
+    assert read_view(faults, spec, Others(rows), seed=1, places=Places(tmp_path, None)) is None
+    told = "\n".join(map(str, faults.problems))
+    assert "1 id(s) stand twice in one condition: 1 (a fold over its draws" in told
+    assert "no row has a field 'reply'" in told
+    assert "no text in 'tier'" in told
