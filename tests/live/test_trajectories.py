@@ -36,7 +36,7 @@ def judgerun(workspace: Path, *words: str, url: str = NOWHERE, fine: tuple[int, 
     """A command with --json; what it printed."""
     env = {**os.environ, "JUDGERUN_LLAMA_URL": url, "HF_HUB_OFFLINE": "1"}
     command = [str(JUDGERUN), *words, "--workspace", str(workspace), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=280, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=800, check=False)
     assert done.returncode in fine, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     return json.loads(done.stdout)
 
@@ -71,6 +71,7 @@ def llama() -> Iterator[str]:
 
 
 @pytest.mark.live
+@pytest.mark.timeout(900)
 @pytest.mark.skipif(bool(EMBEDDER), reason=EMBEDDER or "everything is here")
 def test_rankings_are_those_of_the_study(workspace: Path) -> None:
     """336 and 118 real texts embedded here give the study's strict Hit@1: 11 of 118, and 29 of 118 for the lexical control."""
@@ -89,6 +90,7 @@ def test_rankings_are_those_of_the_study(workspace: Path) -> None:
 
 
 @pytest.mark.live
+@pytest.mark.timeout(900)
 @pytest.mark.skipif(bool(SERVER), reason=SERVER or "everything is here")
 def test_a_real_model_judges_and_its_truncations_count(workspace: Path, llama: str) -> None:
     """Three goals are judged by a real llama.cpp server; every reply is kept with its finish, and a cut one is no verdict."""
