@@ -137,6 +137,7 @@ class World:
             caps.append(Cap("nanos", "condition", "solve/a", knobs.condition_cap))
         self.budget = Budget(name="b", caps=tuple(caps))
         self.experiment = Experiment(name="e", folder="", seed=seed)
+        self.text: Callable[[int, Arm], str] = lambda row, arm: f"row {row} of {arm.name}"
         self.outcomes: list[Outcome] = []
         self.gate: Callable[[Counts], str | None] | None = None
 
@@ -181,7 +182,7 @@ class World:
     def flow(self, lookup: Callable[[RequestKey], Kept | Lost | None], rows: int) -> FakeFlow | RealFlow:
         """A fresh flow over the cache as it is."""
         if not self.knobs.real:
-            return FakeFlow(self.arms, rows, lookup)
+            return FakeFlow(self.arms, rows, lookup, text=self.text)
 
         def kept(key: RequestKey) -> Kept | None:
             found = lookup(key)
@@ -222,6 +223,7 @@ class World:
         stops: Sequence[float] = (),
         lanes: Mapping[str, LaneSpec] | None = None,
         rows: int | None = None,
+        surveyed: Sequence[Counts] = (),
     ) -> Outcome:
         """One process, from opening the cache to its end. Whatever it was doing when it was killed stops there."""
         mortal = mortal or Mortal()
@@ -248,6 +250,7 @@ class World:
             experiment=self.experiment,
             progress=progress,
             gates=self.gate,
+            surveyed=surveyed,
         )
         token = _PROCESS.set(next(_numbers))
         handles = [asyncio.get_running_loop().call_later(at, run.stop) for at in stops]
