@@ -15,7 +15,7 @@ from judgerun.files.lines import find
 
 Shape = TypeVar("Shape", bound=BaseModel)
 
-_NEAR = 70  # similarity (0..100) from which a key counts as a misspelling
+_NEAR = 65  # similarity (0..100) from which a key counts as a misspelling
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
