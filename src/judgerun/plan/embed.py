@@ -55,7 +55,7 @@ class EmbedNode(Stageful):
     ) -> None:
         super().__init__(common, name, texts)
         self.stage = stage
-        self.role = role
+        self.role: Literal["query", "document"] = role
         self.desk = desk
         self.count = count
         self.tallies = tallies

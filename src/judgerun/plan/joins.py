@@ -8,7 +8,7 @@ from typing import Any
 
 from judgerun.errors import Problem
 from judgerun.model.condition import Condition
-from judgerun.model.experiment import Finishes, Join
+from judgerun.model.experiment import Chat, Finishes, Join
 from judgerun.plan.node import Node, Stageful
 from judgerun.table.admission import DROP, admitted, upstream
 from judgerun.table.conditions import matching, shared_draws
@@ -54,6 +54,14 @@ class Partners:
             return
         self.owner.hold(row.root)
         self.waiting.setdefault(root, {}).setdefault(key, []).append((row.root, then))
+
+    def several(self) -> str:
+        """The chat stage whose draws make several rows of one id, where the other side does not share them; "" for none."""
+        stages = {segment.table for condition in self.node.conditions for segment in condition.segments} - self.tables
+        for stage in self.owner.common.experiment.stages:
+            if isinstance(stage, Chat) and stage.name in stages and any(arm.settings.draws > 1 for arm in stage.arms):
+                return stage.name
+        return ""
 
     def done(self, root: str) -> None:
         """Nothing more can come: who still waits goes on without."""
@@ -113,13 +121,17 @@ class Joins:
         for join in joins:
             if join.table not in self._partners:
                 continue
+            where = f"{place}.with.{join.name}"
+            if several := self._partners[join.table].several():
+                wrong = f"{join.table} has several draws of {several} for one row"
+                found.append(Problem("experiment.toml", where, wrong, "fold them, or take it from upstream"))
             for feed in self._owner.feeds:
                 for condition in feed.conditions:
                     others = self._candidates(condition, join.table)
                     if len(others) > 1:
                         wrong = f"{join.table} has {len(others)} rows for one row of {condition}"
                         right = f"for example {others[0]} and {others[1]}: fold it, or take it from upstream"
-                        found.append(Problem("experiment.toml", f"{place}.with.{join.name}", wrong, right))
+                        found.append(Problem("experiment.toml", where, wrong, right))
                         break
         return found
 

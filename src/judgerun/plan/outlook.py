@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from judgerun.model.experiment import Embed, Join
+from judgerun.model.experiment import Join
 from judgerun.model.rows import Table
 from judgerun.plan.chat import ChatNode
 from judgerun.plan.embed import EmbedNode
@@ -16,7 +16,6 @@ from judgerun.plan.ranking import RankNode
 from judgerun.plan.requests import MESSAGE_TOKENS, TEXT_TOKENS
 from judgerun.plan.tally import Tally
 from judgerun.plan.ways import Branch, Slot
-from judgerun.table.expression import Expression
 
 ROWS_READ = 2_000
 """Rows of a table that are measured; of a longer table every n-th."""
@@ -55,7 +54,7 @@ class Outlook:
             found = next((slot, branch) for slot, branch in _slots(node) if slot.condition.name == condition)
             return self._prompt(node, *found)
         if isinstance(node, EmbedNode):
-            return self._text(node, condition)
+            return self._text(condition)
         return Size()
 
     def _prompt(self, node: ChatNode, slot: Slot, branch: Branch) -> Size:
@@ -111,32 +110,23 @@ class Outlook:
         """A document of the corpus of a ranking."""
         node: Node = ranking
         while isinstance(node, RankNode):
-            stage: Any = node.stage
-            if stage.corpus is None and stage.method == "dense":
-                stage = self._common.experiment.stage(stage.feeds[0])
-            if isinstance(stage, Embed) or stage.corpus is not None:
-                table = self._common.inputs.tables.get(stage.corpus.table)
+            feed = node.feeds[0]
+            corpus = feed.stage.corpus if isinstance(feed, EmbedNode) else node.stage.corpus
+            if corpus is not None:
+                table = self._common.inputs.tables.get(corpus.table)
                 return Size() if table is None else self._whole([table])
-            node = node.feeds[0]
+            node = feed
         return Size()
 
-    def _text(self, node: EmbedNode, condition: str) -> Size:
-        texts = {
-            text.table: text for text in (*node.stage.queries, *((node.stage.corpus,) if node.stage.corpus else ()))
-        }
-        feed = condition.split("@")[1].split("/")[0].split(":")[0]
-        tally = self._tallies.get(condition.partition("@")[2])
-        if tally is not None:
-            return _said(tally).and_(Size(TEXT_TOKENS, TEXT_TOKENS))
-        table = self._common.inputs.tables.get(feed)
-        if table is None or feed not in texts:
-            return Size()
-        used = Expression(texts[feed].expression).text
-        fields = [size for name, size in self._row(table).items() if name in used]
-        total = Size(TEXT_TOKENS, TEXT_TOKENS)
-        for size in fields:
-            total = total.and_(size)
-        return total
+    def _text(self, condition: str) -> Size:
+        """A text to embed that does not exist yet: a reply of the chat stage to which it goes back."""
+        allowance = Size(TEXT_TOKENS, TEXT_TOKENS)
+        at = condition.partition("@")[2]
+        while at:
+            if (tally := self._tallies.get(at)) is not None:
+                return _said(tally).and_(allowance)
+            at = at.partition("@")[2]
+        return allowance
 
     def _sources(self, node: Node) -> list[Table]:
         found: list[Table] = []

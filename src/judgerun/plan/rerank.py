@@ -68,7 +68,10 @@ class FuseNode(RankNode):
     def problems(self) -> list[Problem]:
         """Arms that do not join one to one."""
         found = []
-        for name in self._others:
+        for name, partner in self._others.items():
+            if several := partner.several():
+                wrong = f"{name} has several draws of {several} for one ranking"
+                found.append(Problem("experiment.toml", f"stage.{self.name}.fuse", wrong, "fold them first"))
             for condition in self.feeds[0].conditions:
                 others = self._matching(condition, name)
                 if len(others) != 1:

@@ -171,6 +171,15 @@ def test_an_ambiguous_join_is_refused() -> None:
     assert "2 rows" in problem.wrong
 
 
+def test_several_draws_of_a_partner_are_refused() -> None:
+    """Two draws of a hint are two partners; which one is meant cannot be told."""
+    lab = hinted()
+    hints = chat("hints", "rows", arm("h", "q", "hint for {{ text }}", draws=2))
+    lab.stages = [lab.stages[0], hints]
+    with pytest.raises(Refused, match="several draws of hints"):
+        lab.flow()
+
+
 def test_a_stage_upstream_is_its_own_partner() -> None:
     """Joining a stage of the row's own history takes what that stage made of this row."""
     lab = Lab(
