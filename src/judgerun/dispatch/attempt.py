@@ -72,27 +72,26 @@ class Driver:
         if room.lost(work):
             raise Ended
         await self._queue(work)
-        price = self._price(work)
-        profile = self._given.providers[work.provider].profile
-        ceiling = self._given.budget.ceilings.get(f"{work.provider}/{work.model.model}")
-        claim = claims.claim(work, price, ceiling, profile)
+        tokens = sum(map(claims.tokens_expected, work.cells))
         held = _Held()
         try:
-            await self._admit(work, held, claim.tokens_expected)
+            await self._admit(work, held, tokens)
             if room.lost(work):
                 raise Ended
             if work.called is None and room.money.blocked(work.scopes, work.rank):
                 work.enter(State.MONEY)  # somebody earlier began to wait while this one waited for its slot
                 return None
             work.enter(State.CLAIM)
+            price = self._price(work)  # only now: the waits may have passed midnight
+            claim = self._claim(work, price)
             grant = await self._given.store.reserve(claim)
             if grant.decision is not Decision.RESERVED:
-                await self._refused(work, grant, held, claim)
+                await self._refused(work, grant, held, tokens)
                 return None
             held.turns.clear()
             return await self._reserved(work, grant, claim, price)
         finally:
-            held.release(claim.tokens_expected)
+            held.release(tokens)
 
     async def _queue(self, work: Work) -> None:
         """Stand in line for money behind whoever is earlier in plan order, if anybody waits."""
@@ -115,6 +114,11 @@ class Driver:
                 await lane.pace.turn(work.rank, tokens, work)
                 held.turns.append(lane)
 
+    def _claim(self, work: Work, price: Price) -> Claim:
+        given, model = self._given, work.model
+        ceiling = given.budget.ceilings.get(f"{model.provider.name}/{model.model}")
+        return claims.claim(work, price, ceiling, given.providers[work.provider].profile)
+
     def _price(self, work: Work) -> Price:
         price = self._room.price(work.model)
         if price is None:  # refused before the start; a price may still end while a run goes on
@@ -124,12 +128,12 @@ class Driver:
 
     # -- the reservation was refused
 
-    async def _refused(self, work: Work, grant: Grant, held: _Held, claim: Claim) -> None:
+    async def _refused(self, work: Work, grant: Grant, held: _Held, tokens: int) -> None:
         """What the ledger said instead of `reserved`."""
         room = self._room
         match grant.decision:
             case Decision.WAIT:
-                held.release(claim.tokens_expected)
+                held.release(tokens)
                 held.slots.clear()
                 held.turns.clear()
                 await self._wait_for_money(work, grant.scope)
@@ -143,7 +147,7 @@ class Driver:
                 raise Ended
             case Decision.RATE:
                 self._called(work)
-                await self._wait_for_window(work, grant.delay, held, claim.tokens_expected)
+                await self._wait_for_window(work, grant.delay, held, tokens)
             case Decision.KEPT:
                 self._called(work)
                 self._kept(work, grant.keys)
@@ -246,7 +250,7 @@ class Driver:
     async def _send(self, work: Work, claim: Claim, attempt: int, price: Price) -> tuple[Answer, Closing]:
         """The answer and what it does to the hold. Whatever happens here, the hold has an end."""
         provider = self._given.providers[work.provider]
-        if (task := asyncio.current_task()) is None:
+        if (task := work.task) is None:
             raise InvariantBroken("an attempt outside of a task")
         self._room.sending[task] = None
         try:

@@ -121,7 +121,7 @@ class Scheduler:
     # -- open work
 
     def _start(self, work: Work) -> None:
-        task = asyncio.get_running_loop().create_task(self._live(work))
+        work.task = task = asyncio.get_running_loop().create_task(self._live(work))
         self._tasks[task] = work
         if work.embed:
             self._open_batches[work.model.name] = self._open_batches.get(work.model.name, 0) + 1

@@ -27,6 +27,7 @@ Which state holds what, and whether a stop may end it:
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -81,6 +82,7 @@ class Work:
     scopes: tuple[Scope, ...]  # the caps that cover it
     conditions: tuple[str, ...]  # its own and those upstream
     state: State = State.MONEY
+    task: asyncio.Task[None] | None = None  # that drives it
     called: Scope | None = None  # the money queue whose head it is while it tries
     tries: int = 0  # that count
     failures: int = 0  # all

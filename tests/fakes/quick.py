@@ -1,0 +1,126 @@
+"""A store and a provider that answer at once and keep nothing, to measure and to break what stands between them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from judgerun.errors import JudgerunError
+from judgerun.ledger.budget import Budget
+from judgerun.ledger.entry import Decision, EntryKind
+from judgerun.model.kept import Kept, Lost
+from judgerun.model.profile import Profile
+from judgerun.model.reply import Finish, Reply, Usage
+from judgerun.model.request import Request, RequestKey
+from judgerun.ports import Answer, Claim, Closed, Closing, Grant, Standing
+
+PROFILE = Profile(dialect="openai", adapter="openai/1", embed=True)
+
+
+class QuickStore:
+    """Grants everything. `fail` names a method that raises, from its n-th call on."""
+
+    def __init__(self, *, fail: tuple[str, int, JudgerunError] | None = None) -> None:
+        self._fail = fail
+        self.calls: dict[str, int] = {}
+        self.open: set[int] = set()
+        self.closings: list[Closing] = []
+        self.losses: list[tuple[Request, str]] = []
+        self.notes: list[tuple[str, str, str]] = []
+        self.left: Mapping[str, float] | None = None
+        self.grants: list[Grant] = []  # told instead of `reserved`, in order, while there are any
+        self.keep = True  # remember closings
+
+    def _count(self, name: str) -> None:
+        self.calls[name] = self.calls.get(name, 0) + 1
+        if self._fail is not None and self._fail[0] == name and self.calls[name] >= self._fail[1]:
+            raise self._fail[2]
+
+    async def enter(self, *, experiment: str, budget: Budget) -> int:
+        self._count("enter")
+        return 1
+
+    async def leave(self, idle: Mapping[str, float]) -> None:
+        self._count("leave")
+        self.left = idle
+
+    async def recover(self) -> int:
+        self._count("recover")
+        return 0
+
+    async def reserve(self, claim: Claim) -> Grant:
+        self._count("reserve")
+        if self.grants:
+            return self.grants.pop(0)
+        attempt = self.calls["reserve"]
+        self.open.add(attempt)
+        return Grant(decision=Decision.RESERVED, attempt=attempt)
+
+    async def close(self, closing: Closing) -> Closed:
+        self._count("close")
+        self.open.remove(closing.attempt)
+        if self.keep:
+            self.closings.append(closing)
+        return Closed()
+
+    async def lose(self, request: Request, reason: str) -> None:
+        self._count("lose")
+        self.losses.append((request, reason))
+
+    async def note(self, kind: str, subject: str, detail: str) -> None:
+        self._count("note")
+        self.notes.append((kind, subject, detail))
+
+    def lookup(self, key: RequestKey) -> Kept | Lost | None:
+        return None
+
+    def is_open(self, key: RequestKey) -> bool:
+        return False
+
+    def stop_asked(self) -> bool:
+        return False
+
+    def standing(self) -> Standing:
+        return Standing()
+
+    async def aclose(self) -> None:
+        self._count("aclose")
+
+    def kinds(self) -> dict[EntryKind, int]:
+        """How many closings of each kind."""
+        found: dict[EntryKind, int] = {}
+        for closing in self.closings:
+            found[closing.kind] = found.get(closing.kind, 0) + 1
+        return found
+
+
+class QuickProvider:
+    """Answers after `pause` seconds; `answers` are given first, in order, and an exception among them is raised."""
+
+    def __init__(self, *, pause: float = 0.0, answers: Sequence[Answer | Exception] = ()) -> None:
+        self.profile = PROFILE
+        self.pause = pause
+        self.answers = list(answers)
+        self.sent: list[tuple[Request, ...]] = []
+        self.keep = True
+
+    async def send(self, requests: Sequence[Request], *, timeout_s: float, attempt: int) -> Answer:
+        if self.keep:
+            self.sent.append(tuple(requests))
+        await asyncio.sleep(self.pause)
+        if self.answers:
+            answer = self.answers.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+        return Answer(replies=tuple(map(reply, requests)), status=200)
+
+    async def aclose(self) -> None:
+        return None
+
+
+def reply(request: Request) -> Reply:
+    """A reply with usage."""
+    if request.kind == "embed":
+        return Reply(finish=Finish.STOP, vector=b"\0\0\0\0", usage=Usage(input_fresh=3, output_visible=0))
+    return Reply(finish=Finish.STOP, finish_raw="stop", text="yes", usage=Usage(input_fresh=3, output_visible=2))

@@ -1,0 +1,198 @@
+"""The small parts of dispatch: claims, lanes, gates, progress, the real clock, what is shared by a run."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from fakes import virtual
+from fakes.clock import LoopClock
+from fakes.flow import chat, deployment, embedding, model
+from fakes.waiting import waits
+from fakes.world import PRICE
+from judgerun.dispatch import claim as claims
+from judgerun.dispatch.clock import WallClock
+from judgerun.dispatch.gates import EVERY, Gates
+from judgerun.dispatch.lane import Lanes
+from judgerun.dispatch.progress import Progress
+from judgerun.dispatch.work import Work
+from judgerun.ledger.entry import Amount, EntryKind
+from judgerun.model.kept import Cell
+from judgerun.model.lane import LaneSpec
+from judgerun.model.profile import Profile
+from judgerun.model.reply import Billable, Cause, Failure, Finish, Reply, Usage
+from judgerun.plan.counts import Counts
+from judgerun.ports import Answer, Window
+
+LAB = deployment("lab", "http://127.0.0.1:9/v1")
+A = model("a", LAB)
+PROFILE = Profile(dialect="openai", adapter="openai/1", embed=True)
+
+
+def lanes(*specs: LaneSpec) -> Lanes:
+    """Lanes on the loop's clock."""
+    return Lanes({spec.name: spec for spec in specs}, clock=LoopClock(), waits=waits())
+
+
+def work(*cells: Cell) -> Work:
+    """Work of these cells."""
+    return Work(
+        cells=list(cells),
+        embed=cells[0].request.kind == "embed",
+        rank=cells[0].rank,
+        model=A,
+        route=lanes(LaneSpec(name="lab", requests_per_day=9)).route("lab", "a"),
+        scopes=(),
+        conditions=(cells[0].condition,),
+    )
+
+
+def asked(n: int) -> Cell:
+    """A chat cell: eight bytes and as many of allowance."""
+    return chat(A, f"row {n:04}", stage="solve", condition="solve/a@rows", item=f"r{n}", rank=(n,))
+
+
+def embedded(n: int) -> Cell:
+    """An embedding cell of the same length."""
+    return embedding(A, f"row {n:04}", stage="v", condition="v/a@rows", item=f"r{n}", rank=(n,))
+
+
+def test_claim_holds_the_worst_case_as_one_call() -> None:
+    """Input bound and output cap at the price; a batch is the sum of its texts, and one call; windows go along."""
+    one = claims.claim(work(asked(0)), PRICE, None, PROFILE)
+    assert one.need == Amount(nanos=16 * 1000 + 16 * 4000, calls=1, tokens=32)
+    assert one.windows == (Window(provider="lab", model=None, requests_per_day=9),)
+    batch = claims.claim(work(embedded(0), embedded(1), embedded(2)), PRICE, None, PROFILE)
+    assert batch.need == Amount(nanos=3 * 16 * 1000, calls=1, tokens=48)
+    assert len(batch.requests) == 3
+
+
+def test_expected_tokens_are_no_bound() -> None:
+    """A rate window is debited what a call probably uses: a quarter of its bytes, and its cap where nothing is expected."""
+    assert claims.tokens_expected(asked(0)) == 16 // 4 + 1 + 16
+
+
+@pytest.mark.parametrize(
+    ("billable", "kind"),
+    [(Billable.NO, EntryKind.VOID), (Billable.YES, EntryKind.FORFEIT), (Billable.UNKNOWN, EntryKind.FORFEIT)],
+)
+def test_failure_ends_its_hold_as_it_may_have_been_billed(billable: Billable, kind: EntryKind) -> None:
+    """Nothing is booked only where nothing can have been charged."""
+    claimed = claims.claim(work(asked(0)), PRICE, None, PROFILE)
+    answer = Answer(failure=Failure(cause=Cause.DISCONNECTED, billable=billable))
+    closing = claims.closing(claimed, 7, answer, PRICE)
+    assert (closing.attempt, closing.kind, closing.sent) == (7, kind, True)
+    assert closing.amount == (Amount() if kind is EntryKind.VOID else claimed.need)
+
+
+def test_what_was_not_sent_says_so() -> None:
+    """A try of which no byte left is no try of the experiment."""
+    claimed = claims.claim(work(asked(0)), PRICE, None, PROFILE)
+    answer = Answer(failure=Failure(cause=Cause.NOT_SENT, billable=Billable.NO))
+    assert not claims.closing(claimed, 7, answer, PRICE).sent
+    assert not claims.unsent(7).sent
+    assert claims.interrupted(claimed, 7).amount == claimed.need
+
+
+def test_bill_of_a_batch_is_shared_to_the_nano() -> None:
+    """The shares of a batch add up to its bill."""
+    claimed = claims.claim(work(embedded(0), embedded(1), embedded(2)), PRICE, None, PROFILE)
+    replies = tuple(
+        Reply(finish=Finish.STOP, vector=b"\0\0\0\0", usage=Usage(input_fresh=n, output_visible=0)) for n in (1, 2, 4)
+    )
+    closing = claims.closing(claimed, 1, Answer(replies=replies), PRICE)
+    assert closing.kind is EntryKind.SETTLE
+    assert closing.amount == Amount(nanos=7000, calls=1, tokens=7)
+    assert [share for _, _, share in closing.replies] == [1000, 2000, 4000]
+
+
+def test_route_passes_the_models_lane_and_then_the_providers() -> None:
+    """Two models of one provider share its slots; what is not written in the inner lane is the outer one's."""
+
+    async def life() -> None:
+        held = lanes(
+            LaneSpec(name="lab", concurrency=6, timeout_s=100.0, attempts_max=3),
+            LaneSpec(name="lab/a", concurrency=2, requests_per_minute=10, attempts_max=7),
+        )
+        a, b = held.route("lab", "a"), held.route("lab", "b")
+        assert [lane.spec.name for lane in a.lanes] == ["lab/a", "lab"]
+        assert [lane.spec.name for lane in b.lanes] == ["lab"]
+        assert a.lanes[1].slots is b.lanes[0].slots
+        assert (a.timeout_s, a.attempts_max, a.batch_size) == (100.0, 7, 32)
+        assert (b.timeout_s, b.attempts_max) == (100.0, 3)
+        assert a.windows == (Window(provider="lab", model="a", requests_per_minute=10),)
+        assert [lane.spec.name for lane in a.paced] == ["lab/a"]
+        assert b.paced == ()
+        await held.aclose()
+
+    virtual.run(life())
+
+
+def test_width_counts_what_can_be_in_flight() -> None:
+    """The provider's slots, or those of its models' lanes where these are fewer; eight where nothing is written."""
+    held = lanes(LaneSpec(name="lab", concurrency=64), LaneSpec(name="lab/a", concurrency=4))
+    assert held.width([("lab", "a")]) == 4
+    assert held.width([("lab", "a"), ("lab", "b")]) == 64
+    assert held.width([("lab", "a"), ("other", "c")]) == 12
+
+
+def test_gate_fires_once_and_holds_for_all_downstream() -> None:
+    """A condition that was stopped is not judged again; a cell is stopped by any of the conditions that feed it."""
+    judged: list[str] = []
+
+    def rule(counts: Counts) -> str | None:
+        judged.append(counts.condition)
+        return "bad" if counts.done > 3 else None
+
+    gates = Gates(rule)
+    good, bad = Counts(condition="x", stage="s", done=2), Counts(condition="y", stage="s", done=9)
+    assert gates.look([good, bad]) == [("y", "bad")]
+    assert gates.look([good, bad]) == []
+    assert judged == ["x", "y", "x"]
+    assert gates.stopped(("g@y", "y"))
+    assert not gates.stopped(("g@x", "x"))
+
+
+def test_gates_are_looked_at_after_some_replies() -> None:
+    """Not at each reply, and never where there is no gate."""
+    gates = Gates(lambda counts: None)
+    assert [gates.due(1) for _ in range(EVERY)] == [False] * (EVERY - 1) + [True]
+    gates.look([])
+    assert not gates.due(1)
+    assert not Gates(None).due(1000)
+
+
+def test_progress_tells_rates_of_the_last_seconds() -> None:
+    """Calls and tokens per second over ten seconds; what is older does not count; nothing yet is nothing."""
+    progress = Progress()
+    assert progress.rates(0.0) == (0.0, 0.0)
+    for n in range(40):
+        progress.count(now=n / 2, tokens=10)
+    calls, tokens = progress.rates(20.0)
+    assert calls == pytest.approx(2.0, rel=0.15)
+    assert tokens == pytest.approx(20.0, rel=0.15)
+    assert progress.rates(100.0) == (0.0, 0.0)
+    assert (progress.calls, progress.tokens) == (40, 400)
+
+
+def test_progress_tells_the_next_try_of_a_provider() -> None:
+    """The earliest moment still to come."""
+    progress = Progress()
+    progress.backoff("lab", 30.0, 0.0)
+    progress.backoff("lab", 20.0, 0.0)
+    progress.backoff("lab", 40.0, 0.0)
+    assert progress.next_try == {"lab": 20.0}
+    progress.backoff("lab", 40.0, 25.0)
+    assert progress.next_try == {"lab": 40.0}
+
+
+async def test_wall_clock_is_this_machines() -> None:
+    """Monotonic and Unix seconds, and a sleep that lasts."""
+    clock = WallClock()
+    before = clock.now()
+    await clock.sleep(0.01)
+    assert 0.009 <= clock.now() - before < 5
+    assert abs(clock.wall() - time.time()) < 5
+    assert asyncio.get_running_loop().time() > 0
