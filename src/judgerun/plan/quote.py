@@ -133,28 +133,27 @@ def quote(
 ) -> Quote:
     """Survey a fresh flow and price what is to be sent. Its look-up should not tell of failed cells: a run tries them anew."""
     sums: dict[str, Sum] = {}
-    terms = {tally.model.name: Terms.of(tally, prices, ceilings, flow) for tally in flow.tallies.values()}
+    terms = {name: Terms.of(tally, prices, ceilings, flow) for name, tally in flow.tallies.items()}
     for cell in flow.survey():
-        _add(sums.setdefault(cell.condition, Sum()), cell, flow.tallies[cell.condition], terms[cell.model])
+        _add(sums.setdefault(cell.condition, Sum()), cell, flow.tallies[cell.condition], terms[cell.condition])
     outlook = Outlook(flow.common, flow.tallies)
     lines = tuple(
-        _line(tally, sums.get(name, Sum()), terms[tally.model.name], lanes, outlook, flow.share(name))
+        _line(tally, sums.get(name, Sum()), terms[name], lanes, outlook, flow.share(name))
         for name, tally in flow.tallies.items()
     )
-    used = {line.model for line in lines if line.to_send}
-    problems = [problem for name in sorted(used) for problem in terms[name].problems(budget)]
+    problems = [problem for line in lines if line.to_send for problem in terms[line.condition].problems(budget)]
     return Quote(
         lines=lines,
         counts=flow.counts(),
         seconds=_seconds(lines, terms),
-        problems=tuple(problems),
+        problems=tuple(dict.fromkeys(problems)),
         digest=flow.digest,
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """The price of a model and what bounds its output."""
+    """The price of a condition's model, as its arm uses it, and what bounds its output."""
 
     model: Model
     price: Price | None
@@ -297,6 +296,6 @@ def _seconds(lines: tuple[Line, ...], terms: Mapping[str, Terms]) -> float:
     """Providers work side by side; the conditions of one are taken to follow each other."""
     by_provider: dict[str, float] = {}
     for line in lines:
-        provider = terms[line.model].model.provider.name
+        provider = terms[line.condition].model.provider.name
         by_provider[provider] = by_provider.get(provider, 0.0) + line.seconds
     return max(by_provider.values(), default=0.0)

@@ -23,10 +23,6 @@ TEXT_TOKENS = 16
 """Allowance for each embedded text: start and end marks."""
 
 
-_TEXT_MARK = "<the text of the request 6f1c0a>"
-_DRAW_MARK = 9_007_199_254_740_990
-
-
 class Mould:
     """The canonical JSON of requests that differ in one payload field and in the draw alone, cut at these two places.
 
@@ -39,10 +35,13 @@ class Mould:
         self._kind: Literal["chat", "embed"] = kind
         self._deployment = deployment
         self._adapter = adapter
-        marked = build(kind, {**payload, field: _TEXT_MARK}, deployment=deployment, adapter=adapter, draw=_DRAW_MARK)
-        draw, text = str(_DRAW_MARK).encode(), f'"{_TEXT_MARK}"'.encode()
-        self._head, rest = _cut(marked.canonical, draw)
-        self._middle, self._tail = _cut(rest, text)
+        mark = "text"
+        while mark.encode() in canonical(payload):
+            mark += "_"
+        marked = build(kind, {**payload, field: mark}, deployment=deployment, adapter=adapter, draw=0)
+        # Keys are sorted: the draw comes before the payload, and no string before it can hold a bare quote.
+        self._head, rest = _cut(marked.canonical, b'"draw":', b"0")
+        self._middle, self._tail = _cut(rest, b'"%s":' % field.encode(), b'"%s"' % mark.encode())
 
     def request(self, payload: Mapping[str, Any], varying: Any, draw: int) -> Request:
         """The request with this payload, of which `varying` is the field that was left open."""
@@ -53,10 +52,11 @@ class Mould:
         return Request(self._kind, payload, self._deployment, self._adapter, draw, key, body)
 
 
-def _cut(whole: bytes, mark: bytes) -> tuple[bytes, bytes]:
-    invariant(whole.count(mark) == 1, "a mark of the mould stands in the parameters")
-    head, _, tail = whole.partition(mark)
-    return head, tail
+def _cut(whole: bytes, name: bytes, mark: bytes) -> tuple[bytes, bytes]:
+    """What stands before and after the first `mark` that follows its name."""
+    head, found, tail = whole.partition(name + mark)
+    invariant(bool(found), f"{name!r} does not stand in the request")
+    return head + name, tail
 
 
 class Form:

@@ -88,6 +88,16 @@ def test_what_is_cached_is_not_quoted_and_tells_lengths() -> None:
     assert (rest.to_send, rest.expected, rest.worst, rest.bound, rest.seconds) == (0, 0, 0, 0, 0.0)
 
 
+def test_each_arm_is_quoted_at_its_own_cap() -> None:
+    """Two prompts of one model with different caps: the dear one does not make the other dear."""
+    arms = [
+        arm("m", name, f"{name} {{{{ text }}}}", given={"max_output_tokens": cap})
+        for name, cap in (("a", 10), ("b", 999))
+    ]
+    held = quoted(Lab(stages=[chat("one", "rows", *arms)], tables=[numbered("rows", 1)]))
+    assert [one.bound - (64 + len("a text 0")) * 1000 for one in held.lines] == [10 * 10_000, 999 * 10_000]
+
+
 def test_shared_calls_are_quoted_once() -> None:
     """Equal requests cost one call."""
     lab = Lab(stages=[chat("one", "rows", arm("m", "p", "same"))], tables=[numbered("rows", 5)])

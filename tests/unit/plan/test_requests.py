@@ -29,7 +29,9 @@ def test_a_mould_gives_the_canonical_bytes(
     extra: dict[str, Any], texts: list[str], draw: int, temperature: Any
 ) -> None:
     """The key and the canonical JSON of a moulded request are those of `build`, whatever the texts and parameters."""
-    given = chat_parameters(model("m", extra=extra, temperature=temperature))
+    given = chat_parameters(
+        model("m", extra={**extra, "text": "text", "x": {"messages": "text_"}}, temperature=temperature)
+    )
     messages = [{"role": "user", "content": text} for text in texts]
     mould = Mould("chat", "messages", given, deployment="lab", adapter="openai/1")
     made = mould.request({**given, "messages": messages}, messages, draw)
