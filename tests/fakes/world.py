@@ -18,6 +18,7 @@ from fakes.flow import Arm, FakeFlow, deployment, model
 from fakes.judge import judge_books, judge_replies
 from fakes.mortal import Killed, Mortal, WatchedProvider, WatchedStore
 from fakes.provider import FAULTS, FakeProvider
+from fakes.simulated import SimulatedProvider
 from judgerun.dispatch.progress import Progress
 from judgerun.dispatch.run import Ending, Run
 from judgerun.errors import Exit
@@ -61,6 +62,7 @@ class Knobs:
     retry_after: str = "2"
     embed: bool = False
     real: bool = False  # the real flow over an experiment made by hand, instead of the small one
+    simulated: bool = False  # the program's own simulated provider, with the faults that it knows
     condition_cap: int | None = None  # nanos of the condition solve/a
 
 
@@ -127,9 +129,14 @@ class World:
         self.clock = LoopClock()
         self.findings: list[str] = []
         self.path = place / "cache.db"
-        self.server = FakeProvider(
+        self.server: FakeProvider | SimulatedProvider = FakeProvider(
             seed=seed, weights=knobs.weights, latency=knobs.latency, retry_after=knobs.retry_after
         )
+        if knobs.simulated:
+            price = (PRICE.rates.input, PRICE.rates.output)
+            self.server = SimulatedProvider(
+                seed=seed, weights=knobs.weights, price=price, wall=self.clock.wall, began=self.clock.start
+            )
         caps = [Cap("nanos", "total", "", knobs.cap)]
         if knobs.calls is not None:
             caps.append(Cap("calls", "total", "", knobs.calls))
@@ -314,7 +321,9 @@ async def play(place: Path, seed: int, *, mutant: str = "", knobs: Knobs | None 
         await _unfreeze(world)
         second = await world.run(number=1)
         complete = second.complete
-        world.findings += judge_books(world.path, world.server.bill) + judge_replies(world.path)
+        world.findings += judge_books(world.path, world.server.bill)
+        if not knobs.simulated:
+            world.findings += judge_replies(world.path)
         world.findings += _judge_end(second, complete)
         sent = len(world.server.bill.hits)
         third = await world.run(number=2)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from fakes import judge, virtual
 from fakes.mortal import MUTANTS
 from fakes.world import World, draw, play
 from judgerun.ledger.entry import Decision
+from judgerun.simulate.faults import swarm
 
 SEEDS = int(os.environ.get("JUDGERUN_SEEDS", "200"))
 GROUP = 20
@@ -38,6 +40,19 @@ def test_promises_hold_under_faults(tmp_path: Path, seeds: range) -> None:
     key one reply, the healthy rerun finishes, and one more sends nothing.
     """
     found = {seed: world.findings for seed in seeds if (world := lived(tmp_path, seed)).findings}
+    assert not found, f"JUDGERUN_SEED={min(found)} pytest {Path(__file__).name}: {found}"
+
+
+@pytest.mark.parametrize("seeds", GROUPS[: len(GROUPS) // 2 or 1], ids=lambda seeds: f"{seeds.start}-{seeds.stop - 1}")
+def test_promises_hold_on_the_simulated_provider(tmp_path: Path, seeds: range) -> None:
+    """The same against `judgerun simulate` itself, with the real flow and a swarm of all faults that it knows."""
+    found = {}
+    for seed in seeds:
+        knobs = replace(draw(seed), real=True, simulated=True, weights=swarm(seed, 0.3))
+        (tmp_path / str(seed)).mkdir()
+        world = virtual.run(play(tmp_path / str(seed), seed, knobs=knobs))
+        if world.findings:
+            found[seed] = world.findings
     assert not found, f"JUDGERUN_SEED={min(found)} pytest {Path(__file__).name}: {found}"
 
 
