@@ -22,7 +22,7 @@ from judgerun.report import build
 from judgerun.report.export import export as export_tables
 from judgerun.report.export import written
 from judgerun.store import seal as seals
-from judgerun.store.cache import Cache
+from judgerun.store.inline import Inline
 from judgerun.store.seal import Stated, Verification
 from judgerun.store.snapshot import Snapshot
 
@@ -98,7 +98,7 @@ EXCUSED = frozenset({"pending"})
 
 
 async def _seal(project: Project, gathered: Gathered, because: str | None) -> str:
-    async with await Cache.open(project.workspace.cache, clock=WallClock()) as cache:
+    async with Inline.open(project.workspace.cache, clock=WallClock()) as cache:
         return await cache.seal(project.name, gathered.keys, stated=stated(project, gathered), reason=because)
 
 

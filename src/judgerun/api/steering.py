@@ -7,7 +7,7 @@ from judgerun.dispatch.clock import WallClock
 from judgerun.errors import Problem, Refused
 from judgerun.files.budgets import find_budget
 from judgerun.ledger.budget import Budget
-from judgerun.store.cache import Cache
+from judgerun.store.inline import Inline
 
 
 def budget_for(project: Project, name: str | None) -> Budget | None:
@@ -29,7 +29,7 @@ async def ask_stop(project: Project) -> int:
     """Ask the living processes of an experiment to drain; how many there are."""
     if not project.workspace.cache.exists():
         return 0
-    async with await Cache.open(project.workspace.cache, clock=WallClock()) as cache:
+    async with Inline.open(project.workspace.cache, clock=WallClock()) as cache:
         return await cache.ask_stop(project.name)
 
 
@@ -41,5 +41,5 @@ async def unfreeze(project: Project, budget: Budget | None, because: str) -> boo
         )
     if not project.workspace.cache.exists():
         raise Refused(Problem(str(project.workspace.cache), "", "there is no cache yet", "nothing can be frozen"))
-    async with await Cache.open(project.workspace.cache, clock=WallClock()) as cache:
+    async with Inline.open(project.workspace.cache, clock=WallClock()) as cache:
         return await cache.unfreeze(budget.name, because)
