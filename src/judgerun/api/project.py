@@ -94,7 +94,7 @@ class Workspace:
 class Addresses(dict[str, str]):
     """An environment in which every address is set: offline work reads experiment files, and calls nobody."""
 
-    def get(self, name: str, default: str | None = None) -> str:  # type: ignore[override]
+    def get(self, name: str, default: str | None = None) -> str:  # type: ignore[override]  # no name is absent, so no default is needed
         return self[name]
 
     def __missing__(self, name: str) -> str:
