@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -13,10 +14,12 @@ import pytest
 
 from fakes.store import HandClock, budget, chat, claim, forfeit, reply, settle
 from judgerun.errors import StoreError
+from judgerun.store import schema
 from judgerun.store.inline import Inline
 from judgerun.store.locks import Locks
 from judgerun.store.queries import SQL, load, read
 from judgerun.store.schema import MIGRATIONS, open_reader, open_writer, refuse_network, statements
+from judgerun.store.snapshot import TABLES
 
 
 def m900_colour(connection: sqlite3.Connection) -> None:
@@ -182,6 +185,35 @@ def test_every_query_is_valid(tmp_path: Path) -> None:
             holes = max(query.count("?") if "?1" not in query else 1, 0)
             connection.execute(f"explain {query}", (None,) * holes).fetchall()
     connection.close()
+
+
+def test_every_query_is_used() -> None:
+    """A query that no module of the store names is dead."""
+    texts = "".join(path.read_text(encoding="utf-8") for path in Path(schema.__file__).parent.glob("*.py"))
+    assert [name for name in SQL if f'"{name}"' not in texts and not name.startswith("columns_")] == []
+    assert {name.removeprefix("columns_") for name in SQL if name.startswith("columns_")} == set(TABLES)
+
+
+#: Asked once for a whole cache or experiment, not on a call.
+WHOLE = {"open_of", "last_entry", "later_entries", "seal_entries", "known", "experiments", "budget_of"}
+
+
+def test_no_query_of_a_call_scans_a_table() -> None:
+    """What is asked on a call, or for one key, goes by an index (or through what is open): it does not grow with the cache."""
+    connection = open_writer(None, Locks(None))
+    scans = []
+    for name, query in SQL.items():
+        if name in WHOLE or name.startswith("columns_") or name in ("begin", "data_version"):
+            continue
+        holes = 1 if "?1" in query else query.count("?")
+        for *_, step in connection.execute(f"explain query plan {query}", (None,) * holes):
+            if re.match(
+                r"SCAN ([a-z]|request|attempt|reply|entry|carried|vector)\b(?!.* INDEX (attempt|carried|owner)_open)",
+                step,
+            ):
+                scans.append(f"{name}: {step}")
+    connection.close()
+    assert scans == []
 
 
 CHILD = """

@@ -143,8 +143,8 @@ def check_books(connection: sqlite3.Connection, *, total: int | None = None) -> 
         "select request from reply p where attempt not in (select attempt from entry where kind in ('settle', 'forfeit'))"
     )
     none(
-        "select e.attempt from entry e join carried k on k.attempt = e.attempt"
-        " where e.kind = 'settle' and k.request not in (select request from reply where attempt = e.attempt)"
+        "select e.attempt from carried k join entry e on e.attempt = k.attempt and e.kind = 'settle'"
+        " left join reply p on p.request = k.request where p.attempt is not k.attempt"
     )
     none("select p.request from reply p join request r on r.id = p.request"
          " where r.kind = 'embed' and p.request not in (select request from vector)")  # fmt: skip

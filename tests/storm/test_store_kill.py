@@ -17,7 +17,7 @@ from fakes.buyer import __file__ as BUYER
 from fakes.buyer import request
 from fakes.store import check_books
 
-pytestmark = pytest.mark.storm
+pytestmark = [pytest.mark.storm, pytest.mark.timeout(1800)]
 
 LONG = os.environ.get("JUDGERUN_STORM") == "1"
 NEED = 100
@@ -85,8 +85,8 @@ def test_kill_at_random(tmp_path: Path) -> None:
     seed = int(os.environ.get("JUDGERUN_SEED", str(random.SystemRandom().randrange(10**6))))
     print(f"JUDGERUN_SEED={seed}")
     rng = random.Random(seed)
-    kills = 200 if LONG else 20
-    keys = 20_000 if LONG else 2_500
+    kills = 150 if LONG else 20
+    keys = 10_000 if LONG else 2_500
     cache, cap = tmp_path / "cache.db", keys * NEED * 3
     killed = rounds = 0
     children = dict(zip("ab", start(cache, "a", "b", keys=keys, cap=cap), strict=True))
@@ -118,7 +118,7 @@ def test_kill_at_random(tmp_path: Path) -> None:
 
 def test_two_processes_under_one_cap(tmp_path: Path) -> None:
     """Two processes that together want twice the money never commit more than the cap, and use nearly all of it."""
-    keys = 8_000 if LONG else 1_200
+    keys = 4_000 if LONG else 1_200
     cache, cap = tmp_path / "cache.db", keys * 30
     children = start(cache, "a", "b", keys=keys, cap=cap)
     while any(child.poll() is None for child in children):

@@ -192,7 +192,8 @@ class Books:
         number = self._number(leaf)
         attempt = execute(
             SQL["new_attempt"],
-            (self.owner, number, claim.model, need.nanos, need.calls, need.tokens, need.gpu_ms, claim.tokens_expected,
+            (self.owner, number, claim.model, len(claim.requests), need.nanos, need.calls, need.tokens, need.gpu_ms,
+             claim.tokens_expected,
              claim.bound_by, now),
         ).lastrowid  # fmt: skip
         assert attempt is not None

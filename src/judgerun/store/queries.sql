@@ -13,10 +13,6 @@ select id, budget, experiment, stage, condition, provider, day,
        held_nanos, held_calls, held_tokens, held_gpu_ms
 from account where budget = ?;
 
--- find_account: the id of a leaf
-select id from account
-where budget = ? and experiment = ? and stage = ? and condition = ? and provider = ? and day = ?;
-
 -- new_account: a leaf that nothing was spent on yet
 insert into account (budget, experiment, stage, condition, provider, day) values (?, ?, ?, ?, ?, ?);
 
@@ -46,9 +42,9 @@ where r.key = ?;
 insert into request (key, kind, deployment, adapter, draw, body) values (?, ?, ?, ?, ?, ?);
 
 -- new_attempt: an open attempt with what it needs
-insert into attempt (owner, account, model, need_nanos, need_calls, need_tokens, need_gpu_ms,
+insert into attempt (owner, account, model, requests, need_nanos, need_calls, need_tokens, need_gpu_ms,
                      tokens_expected, bound_by, at, open, sent)
-values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 1);
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 1);
 
 -- carry: an open attempt carries a request
 insert into carried (request, attempt, open) values (?, ?, 1);
@@ -178,7 +174,7 @@ select p.raw from request r join reply p on p.request = r.id where r.key = ?;
 select v.dim, v.data from request r join vector v on v.request = r.id where r.key = ?;
 
 -- columns_attempts: attempts with their leaf
-select a.id, a.owner, c.budget, c.experiment, c.stage, c.condition, c.provider, c.day, a.model,
+select a.id, a.owner, c.budget, c.experiment, c.stage, c.condition, c.provider, c.day, a.model, a.requests,
        a.need_nanos, a.need_calls, a.need_tokens, a.need_gpu_ms, a.tokens_expected, a.tokens_actual, a.bound_by,
        a.at, a.closed_at, a.open, a.sent, a.status, a.cause, a.billable, a.detail, a.served_by, a.latency_ms
 from attempt a join account c on c.id = a.account
@@ -241,7 +237,7 @@ select a.id, c.experiment, c.budget, c.stage, c.condition, c.provider, a.model, 
        a.cause, a.billable, a.detail, a.served_by, a.latency_ms, a.need_nanos,
        (select e.kind from entry e where e.attempt = a.id and e.kind in ('settle', 'void', 'forfeit')) as closing,
        (select e.nanos from entry e where e.attempt = a.id and e.kind in ('settle', 'void', 'forfeit')) as nanos,
-       (select count(*) from carried b where b.attempt = a.id) as requests
+       a.requests
 from request r join carried k on k.request = r.id join attempt a on a.id = k.attempt join account c on c.id = a.account
 where r.key = ? order by a.id;
 
@@ -287,8 +283,8 @@ where r.key = ?;
 
 -- seal_entries: all that a seal covers of the ledger of an experiment, up to an entry
 select e.id, e.attempt, e.kind, e.nanos, e.calls, e.tokens, e.gpu_ms, e.at, e.document,
-       c.budget, c.experiment, c.stage, c.condition, c.provider, c.day, a.model, a.need_nanos, a.need_calls, a.need_tokens,
-       a.need_gpu_ms, a.bound_by, a.at, a.open, a.sent, a.closed_at, a.status, a.cause, a.billable, a.detail, a.served_by,
+       c.budget, c.experiment, c.stage, c.condition, c.provider, c.day, a.model, a.requests, a.need_nanos, a.need_calls,
+       a.need_tokens, a.need_gpu_ms, a.bound_by, a.at, a.open, a.sent, a.closed_at, a.status, a.cause, a.billable, a.detail, a.served_by,
        a.latency_ms
 from entry e join attempt a on a.id = e.attempt join account c on c.id = a.account
 where c.experiment = ? and e.id <= ? order by e.id;

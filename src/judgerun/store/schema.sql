@@ -78,6 +78,7 @@ create table attempt (
   owner           integer not null references owner(id),
   account         integer not null references account(id),
   model           text    not null,    -- the experiment's name of the model
+  requests        integer not null,    -- how many it carries
   need_nanos      integer not null,
   need_calls      integer not null,
   need_tokens     integer not null,

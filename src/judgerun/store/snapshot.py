@@ -38,7 +38,8 @@ TABLES = ("attempts", "entries", "replies", "texts", "carried", "accounts", "eve
 _FLOATS = frozenset({"at"})
 _INTEGERS = frozenset(
     {
-        "id", "attempt", "owner", "open", "sent", "draw", "tries", "nanos", "calls", "tokens", "gpu_ms", "tokens_expected",
+        "id", "attempt", "owner", "requests", "open", "sent", "draw", "tries", "nanos", "calls", "tokens", "gpu_ms",
+        "tokens_expected",
         *(f"{part}_{unit}" for part in ("need", "settled", "forfeited", "held")
           for unit in ("nanos", "calls", "tokens", "gpu_ms")),
     }
