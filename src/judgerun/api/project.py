@@ -18,7 +18,7 @@ from judgerun.files.experiment import Loaded, load_experiment
 from judgerun.files.prices import builtin_sheet, load_prices
 from judgerun.files.workspace import find_experiment, list_experiments
 from judgerun.ledger.prices import Price, PriceSheet
-from judgerun.model.experiment import Deployment, Experiment, Model, PriceSpec
+from judgerun.model.experiment import Chat, Deployment, Experiment, Model, PriceSpec
 from judgerun.model.kept import Kept, Lost
 from judgerun.model.lane import LaneSpec
 from judgerun.model.profile import Profile
@@ -26,7 +26,7 @@ from judgerun.model.request import RequestKey
 from judgerun.model.rows import Table
 from judgerun.plan.flow import Flow
 from judgerun.providers.local import PROFILE as local_profile
-from judgerun.providers.open import profile
+from judgerun.providers.open import profile, unsent
 from judgerun.store.snapshot import Snapshot
 
 FREE = PriceSpec(input=0, output=0)
@@ -77,7 +77,7 @@ class Workspace:
         return Project(
             workspace=self,
             loaded=loaded,
-            profiles=_profiles(loaded.experiment.models, remembered),
+            profiles=_profiles(loaded.experiment, remembered),
             lanes=load_lanes(self.root),
             sheet=load_prices(self.root, builtin_sheet()),
         )
@@ -112,10 +112,11 @@ def weights_pins(profiles: Mapping[str, Profile], models: Sequence[Model]) -> di
     return {name: f"{found.weights} {found.input_limit}" for name, found in held if found.weights is not None}
 
 
-def _profiles(models: Sequence[Model], remembered: Mapping[str, str]) -> dict[str, Profile]:
+def _profiles(experiment: Experiment, remembered: Mapping[str, str]) -> dict[str, Profile]:
+    """The profile of each model. Refused where an adapter cannot send what a model, or an arm of it, asks for."""
     found: dict[str, Profile] = {}
     problems: list[Problem] = []
-    for model in models:
+    for model in experiment.models:
         try:
             found[model.name] = profile(model.provider, model)
         except Refused as error:
@@ -127,9 +128,22 @@ def _profiles(models: Sequence[Model], remembered: Mapping[str, str]) -> dict[st
                 found[model.name] = replace(
                     local_profile, weights=weights, input_limit=None if limit == "None" else int(limit)
                 )
+    problems += _unsent_arms(experiment, found)
     if problems:
         raise Refused(tuple(dict.fromkeys(problems)))
     return found
+
+
+def _unsent_arms(experiment: Experiment, profiles: Mapping[str, Profile]) -> Iterator[Problem]:
+    """What patterns of `at` make of a model, where its adapter cannot send it."""
+    plain = {model.name: model for model in experiment.models}
+    for stage in experiment.stages:
+        for arm in stage.arms if isinstance(stage, Chat) else ():
+            name = arm.model.name
+            if name in profiles and arm.model != plain[name]:
+                for problem in unsent(arm.model, profiles[name]):
+                    key = problem.place.rpartition(".")[2]
+                    yield replace(problem, place=f"stage.{stage.name}.at: {name}/{arm.prompt.name}: {key}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
