@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,9 @@ async def pending(folder: Path, url: str, width: int) -> int:
             async with session.get(f"{url}/stats") as response:
                 if settled_at is None and (await response.json())["in_flight"] >= width:
                     settled_at = time.monotonic()
+    run.cancel()
+    with suppress(asyncio.CancelledError):
+        await run
     return highest
 
 
