@@ -48,7 +48,7 @@ class Bill:
 
     hits: list[Hit] = field(default_factory=list)
     charged: dict[int | None, int] = field(default_factory=dict)  # attempt -> nano-dollars, over all its requests
-    charges: dict[int | None, int] = field(default_factory=dict)  # attempt -> how often it was charged
+    overruns: set[int | None] = field(default_factory=set)  # attempts charged above what they could cost
 
     @property
     def total(self) -> int:
@@ -56,7 +56,6 @@ class Bill:
 
     def charge(self, attempt: int | None, nanos: int) -> None:
         self.charged[attempt] = self.charged.get(attempt, 0) + nanos
-        self.charges[attempt] = self.charges.get(attempt, 0) + 1
 
     def worst_window(self, seconds: float, model: str | None = None) -> int:
         """The most requests that arrived within any half-open window of so many seconds."""
@@ -178,6 +177,7 @@ class FakeProvider:
             return _abort(request)
         if fault == "overrun":
             tokens_in *= 40
+            self.bill.overruns.add(attempt)
             reply["usage"]["prompt_tokens"] = tokens_in
         self.bill.charge(attempt, -(-(tokens_in * self.price[0] + tokens_out * self.price[1]) // 1_000_000))
         if fault == "drop after":

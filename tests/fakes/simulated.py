@@ -68,4 +68,6 @@ class SimulatedProvider:
             bill.hits.append(Hit(row["at"] - self._began, attempt, row["model"], str(row["n"])))
             if row["billed"]:
                 bill.charge(attempt, row["nanos"])
+            if row["fault"] == "overrun":
+                bill.overruns.add(attempt)
         return bill

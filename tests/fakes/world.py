@@ -35,8 +35,8 @@ from judgerun.ports import Provider
 from judgerun.providers.open import connect
 from judgerun.store.inline import Inline
 
-VIRTUAL_MAX_S = 20_000.0
-"""Longer than any run here may last, in virtual seconds."""
+VIRTUAL_MAX_S = 5_000.0
+"""Longer than any run here may last, in virtual seconds: ten times what the slowest of a thousand seeds took."""
 
 PRICE = Price(rates=PriceSpec(input=1_000_000_000, output=4_000_000_000), source="tests", checked=date(2027, 1, 1))
 
@@ -122,20 +122,23 @@ class Outcome:
 class World:
     """A provider, a cache and as many runs on it as a test likes."""
 
-    def __init__(self, place: Path, seed: int, knobs: Knobs, *, mutant: str = "") -> None:
+    def __init__(
+        self, place: Path, seed: int, knobs: Knobs, *, mutant: str = "", provider_seed: int | None = None
+    ) -> None:
         self.seed = seed
         self.knobs = knobs
         self.mutant = mutant
         self.clock = LoopClock()
         self.findings: list[str] = []
         self.path = place / "cache.db"
+        said = seed if provider_seed is None else provider_seed
         self.server: FakeProvider | SimulatedProvider = FakeProvider(
-            seed=seed, weights=knobs.weights, latency=knobs.latency, retry_after=knobs.retry_after
+            seed=said, weights=knobs.weights, latency=knobs.latency, retry_after=knobs.retry_after
         )
         if knobs.simulated:
             price = (PRICE.rates.input, PRICE.rates.output)
             self.server = SimulatedProvider(
-                seed=seed, weights=knobs.weights, price=price, wall=self.clock.wall, began=self.clock.start
+                seed=said, weights=knobs.weights, price=price, wall=self.clock.wall, began=self.clock.start
             )
         caps = [Cap("nanos", "total", "", knobs.cap)]
         if knobs.calls is not None:
@@ -177,7 +180,11 @@ class World:
                 tables.arm("a", "p", "solve {{ text }}", given=given),
                 tables.arm("b", "p", "solve {{ text }} too", given=given),
             ),
-            tables.chat("grade", "solve", tables.arm("g", "q", "grade {{ id }} {{ solve.reply }}", given=given)),
+            tables.chat(
+                "grade",
+                "solve",
+                tables.arm("g", "q", "grade {{ id }} {{ solve.reply }}", given=given, admit=("stop", "length")),
+            ),
         ]
         if self.knobs.embed:
             queries = (TextOf(table="rows", expression="rows.text"),)
@@ -309,10 +316,12 @@ async def _bury(process: int) -> None:
     await asyncio.gather(*left, return_exceptions=True)
 
 
-async def play(place: Path, seed: int, *, mutant: str = "", knobs: Knobs | None = None) -> World:
+async def play(
+    place: Path, seed: int, *, mutant: str = "", knobs: Knobs | None = None, provider_seed: int | None = None
+) -> World:
     """A whole life: a run under faults that may be killed or stopped, then a healthy provider, then once more for nothing."""
     knobs = knobs or draw(seed)
-    async with World(place, seed, knobs, mutant=mutant) as world:
+    async with World(place, seed, knobs, mutant=mutant, provider_seed=provider_seed) as world:
         mortal = Mortal(knobs.die_at, knobs.die_after)
         stops = [at for at in (knobs.stop_at, knobs.stop_again) if at is not None]
         await world.run(number=0, mortal=mortal, stops=stops)

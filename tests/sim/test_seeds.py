@@ -15,7 +15,7 @@ import pytest
 
 from fakes import judge, virtual
 from fakes.mortal import MUTANTS
-from fakes.world import World, draw, play
+from fakes.world import Knobs, World, draw, play
 from judgerun.ledger.entry import Decision
 from judgerun.simulate.faults import swarm
 
@@ -70,6 +70,24 @@ def test_one_seed_is_one_run(tmp_path: Path, seed: int) -> None:
     (tmp_path / "2").mkdir()
     first, second = lived(tmp_path / "1", seed), lived(tmp_path / "2", seed)
     assert judge.trace(first.path, first.server.bill) == judge.trace(second.path, second.server.bill), f"seed {seed}"
+
+
+@pytest.mark.parametrize("simulated", [False, True])
+def test_replies_do_not_depend_on_width(tmp_path: Path, simulated: bool) -> None:
+    """One slot or nine, quick or slow: the cache holds the same replies to the same requests."""
+    query = "select q.key, p.finish, p.text, p.output_visible from reply p join request q on q.id = p.request order by q.key"
+    found = []
+    for width in (1, 3, 9):
+        folder = tmp_path / str(width)
+        folder.mkdir()
+        knobs = Knobs(
+            rows=8, concurrency=width, embed=True, real=True, simulated=simulated, latency=(0.1 / width, 9.0 / width)
+        )
+        world = virtual.run(play(folder, 5 * width, knobs=knobs, provider_seed=1))
+        assert world.findings == []
+        found.append(judge.rows_of(world.path, query))
+    assert len(found[0]) == 8 * 5
+    assert found[0] == found[1] == found[2]
 
 
 def test_seeds_differ_in_kind(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ Rule = Callable[[Counts], str | None]
 """Why a condition with these counts must stop; None when it need not, or has no gate."""
 
 EVERY = 8
-"""Resolved cells between two looks at the counts: a look costs a walk over all conditions."""
+"""Resolved cells between two looks at the counts, or half as many as there are conditions: a look walks over all of them."""
 
 
 class Gates:
@@ -19,6 +19,7 @@ class Gates:
     def __init__(self, rule: Rule | None) -> None:
         self._rule = rule
         self._since = 0
+        self._every = EVERY
         self.fired: dict[str, str] = {}  # condition -> why
 
     def look(self, counts: Iterable[Counts]) -> list[tuple[str, str]]:
@@ -26,6 +27,8 @@ class Gates:
         self._since = 0
         if self._rule is None:
             return []
+        counts = tuple(counts)
+        self._every = max(EVERY, len(counts) // 2)
         fired = [
             (held.condition, why)
             for held in counts
@@ -37,7 +40,7 @@ class Gates:
     def due(self, resolved: int) -> bool:
         """Whether so many more resolved cells make a look due."""
         self._since += resolved
-        return self._rule is not None and self._since >= EVERY
+        return self._rule is not None and self._since >= self._every
 
     def stopped(self, conditions: tuple[str, ...]) -> bool:
         """Whether any of these conditions was stopped."""
