@@ -143,15 +143,17 @@ select digest, files from plan where experiment = ? order by id desc limit 1;
 -- new_plan: a plan that differs from the last
 insert into plan (experiment, digest, files, at) values (?, ?, ?, ?);
 
--- kept: a reply without its body and vector
-select p.attempt, c.experiment, r.kind, p.finish, p.finish_raw, p.input_fresh, p.cache_read, p.cache_write,
+-- kept: a reply without its body and vector; the account that bought it first
+select a.account, p.attempt, r.kind, p.finish, p.finish_raw, p.input_fresh, p.cache_read, p.cache_write,
        p.output_visible, p.reasoning, p.cost, p.reported_cost, p.input_cut, p.served_model, p.fingerprint,
        p.raw_digest, p.text
 from request r
 join reply p on p.request = r.id
 join attempt a on a.id = p.attempt
-join account c on c.id = a.account
 where r.key = ?;
+
+-- experiment_of: the experiment of an account
+select experiment from account where id = ?;
 
 -- lost_reason: why a request was given up
 select l.reason from request r join lost l on l.request = r.id where r.key = ?;

@@ -5,13 +5,17 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from judgerun.errors import StoreError
 from judgerun.model.kept import Kept, Lost
 from judgerun.model.request import RequestKey
 from judgerun.ports import Spend, Standing
 from judgerun.store import rows
 from judgerun.store.queries import SQL
 from judgerun.store.schema import wrapped
+
+_KEPT = SQL["kept"]
 
 
 class Reader:
@@ -20,15 +24,30 @@ class Reader:
     def __init__(self, connection: sqlite3.Connection, path: Path | None) -> None:
         self.connection = connection
         self._path = path
+        self._experiments: dict[int, str] = {}  # of accounts, which never change theirs
 
     def lookup(self, key: RequestKey) -> Kept | Lost | None:
         """What the cache says of a request: its reply, else that it was given up, else nothing."""
+        found = self.kept(key)
+        if found is not None:
+            return rows.kept(*found)
         with wrapped(self._path):
-            row = self.connection.execute(SQL["kept"], (key,)).fetchone()
-            if row is not None:
-                return rows.kept(row)
             row = self.connection.execute(SQL["lost_reason"], (key,)).fetchone()
             return None if row is None else Lost(row[0])
+
+    def kept(self, key: RequestKey) -> tuple[Sequence[Any], str] | None:
+        """The columns of a reply, and the experiment that bought it; None when there is none."""
+        try:  # not `wrapped`: a plan asks this a million times
+            row = self.connection.execute(_KEPT, (key,)).fetchone()
+            if row is None:
+                return None
+            experiment = self._experiments.get(row[0])
+            if experiment is None:
+                (experiment,) = self.connection.execute(SQL["experiment_of"], (row[0],)).fetchone()
+                self._experiments[row[0]] = experiment
+        except sqlite3.Error as error:
+            raise StoreError(f"{self._path}: {error}") from error
+        return row, experiment
 
     def is_open(self, key: RequestKey) -> bool:
         """Whether any process has an open attempt for the key."""

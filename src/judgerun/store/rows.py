@@ -71,12 +71,12 @@ def reply_row(number: int, attempt: int, now: float, reply: Reply, cost: Nanos |
 FINISHES = {finish.value: finish for finish in Finish}
 
 
-def kept(row: Sequence[Any], *, raw: bytes = b"", vector: bytes | None = None) -> Kept:
-    """A Kept of the columns that the query `kept` gives.
+def kept(row: Sequence[Any], experiment: str, *, raw: bytes = b"", vector: bytes | None = None) -> Kept:
+    """A Kept of the columns that the query `kept` gives, and of the experiment whose account stands first in them.
 
     The vector of an embedding that was not read stands as empty bytes, so that it is not taken for an empty answer.
     """
-    (attempt, experiment, kind, finish, finish_raw, fresh, read, write, visible, reasoning, cost, reported, cut, model,
+    (_, attempt, kind, finish, finish_raw, fresh, read, write, visible, reasoning, cost, reported, cut, model,
      fingerprint, digest, text) = row  # fmt: skip
     if vector is None and kind == "embed":
         vector = b""

@@ -126,13 +126,12 @@ class Snapshot:
 
     def reply(self, key: RequestKey) -> Reply | None:
         """A whole reply, with its raw body and its vector; None when there is none."""
-        with wrapped(self.path):
-            row = self._connection.execute(SQL["kept"], (key,)).fetchone()
-        if row is None:
+        found = self._reader.kept(key)
+        if found is None:
             return None
         raw = rows.unpack(self._all("raw_reply", (key,))[0][0])
         vectors = self._all("vector_of", (key,))
-        return rows.kept(row, raw=raw, vector=vectors[0][1] if vectors else None).reply
+        return rows.kept(*found, raw=raw, vector=vectors[0][1] if vectors else None).reply
 
     def canonical(self, key: RequestKey) -> bytes | None:
         """The canonical JSON of a request; None when the cache does not know it."""
