@@ -6,10 +6,10 @@ import asyncio
 import random
 import re
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
+from types import TracebackType
 from typing import Any, Protocol
 
 from judgerun.dispatch.gates import Gates
@@ -151,17 +151,18 @@ class Room:
             self.codes.setdefault(Exit.EXHAUSTED, why)
             self.waits.end(self.lost)
 
-    @contextmanager
-    def contained(self) -> Iterator[None]:
-        """What may not pass the borders of a run becomes its end: trouble of the store, a refusal, our own bug."""
-        try:
-            yield
-        except StoreError as error:
+    def contained(self) -> Contained:
+        """A block out of which nothing passes that must not pass the borders of a run."""
+        return Contained(self)
+
+    def contain(self, error: Exception) -> None:
+        """What may not pass becomes the end of the run: trouble of the store, a refusal, our own bug."""
+        if isinstance(error, StoreError):
             self.halt(Exit.STORE, self.scrub(str(error)))
-        except Refused as error:
+        elif isinstance(error, Refused):
             self.halt(Exit.REFUSED, self.scrub(str(error)))
-        except Exception:  # noqa: BLE001  the one place where our own bugs end: told in full, nothing in flight is trusted
-            self.halt(Exit.BUG, self.scrub(traceback.format_exc()))
+        else:  # our own bug: told in full, and nothing in flight is trusted
+            self.halt(Exit.BUG, self.scrub("".join(traceback.format_exception(error))))
             self.abandon()
 
     # -- gates
@@ -207,3 +208,23 @@ class Room:
     def scrub(self, text: str) -> str:
         """The text without what looks like, or is known to be, a key."""
         return _KEYS.sub(r"\1[key]", self.given.scrub(text))
+
+
+class Contained:
+    """The block of `Room.contained`: entered several times for each call, so it is no generator."""
+
+    __slots__ = ("_room",)
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if not isinstance(error, Exception):
+            return False  # nothing went wrong, or the task is cancelled, or the process ends
+        self._room.contain(error)
+        return True
