@@ -106,7 +106,7 @@ async def test_one_ranking_serves_two_golds(workspace: Path) -> None:
 
 
 async def test_accepted_variants_become_training_files(workspace: Path) -> None:
-    """The ladder writes one file for each rung, and every row of it was accepted by both verifiers."""
+    """The ladder writes one file for each rung: what its function made of the rows that both verifiers accepted, and no more."""
     await judgerun.run(
         judgerun.load(workspace / "prompts" / "ladder"), budget="examples", cache=workspace / "cache.db", yes=True
     )
@@ -114,10 +114,24 @@ async def test_accepted_variants_become_training_files(workspace: Path) -> None:
     train = workspace / "results" / "ladder" / "train"
     rows = {path.stem: [json.loads(line) for line in path.read_text().splitlines()] for path in train.glob("*.jsonl")}
     assert set(rows) <= {"exact", "restate"}
-    assert sum(map(len, rows.values())) > 0
-    for row in (row for held in rows.values() for row in held):
-        assert row["accepted.value"] is True
-        assert row["training.label"] == (1 if row["variants.role"] == "positive" else 0)
+    command(workspace, "export", "ladder", "--format", "jsonl")
+    table = workspace / "results" / "ladder" / "export" / "stages" / "accepted.jsonl"
+    accepted = {
+        (row["at.rungs.prompt"], row["id"]): row
+        for row in map(json.loads, table.read_text().splitlines())
+        if row["accepted.value"] is True
+    }
+    assert sum(map(len, rows.values())) == len(accepted) > 0
+    for rung, held in rows.items():
+        for row in held:
+            source = accepted[rung, row["id"]]
+            label = 1 if source["variants.role"] == "positive" else 0
+            assert row == {
+                "id": row["id"],
+                "anchor": source["problem"],
+                "text": source["variants.problem"],
+                "label": label,
+            }
 
 
 async def test_all_examples_share_one_account(workspace: Path, provider: Simulator) -> None:

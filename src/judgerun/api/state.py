@@ -166,4 +166,4 @@ def _stopped(view: Snapshot, experiment: str) -> str | None:
     if not ends:
         return None
     kind, detail = ends[-1]
-    return detail if kind == "stop" else "cells came after the last run, which had nothing left to do"
+    return detail if kind == "stop" else "--only or --limit kept the last run from these cells, or they came after it"

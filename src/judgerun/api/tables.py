@@ -14,7 +14,7 @@ from judgerun.plan.flow import Flow
 from judgerun.store.snapshot import Snapshot
 from judgerun.table.row import Outcome, Row
 
-_SHOWN = ("value", "reply", "finish", "model", "prompt", "lineage", "draw", "order", "agrees", "concluded")
+_SHOWN = ("value", "reply", "finish", "model", "prompt", "variant", "lineage", "draw", "order", "agrees", "concluded")
 
 
 class StageTable:

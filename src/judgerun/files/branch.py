@@ -9,7 +9,20 @@ from math import prod
 from judgerun.model.condition import Condition
 
 TOLD = frozenset(
-    {"value", "reply", "finish", "concluded", "model", "prompt", "lineage", "draw", "order", "agrees", "fallback"}
+    {
+        "value",
+        "reply",
+        "finish",
+        "concluded",
+        "model",
+        "prompt",
+        "variant",
+        "lineage",
+        "draw",
+        "order",
+        "agrees",
+        "fallback",
+    }
 )
 """What a chat stage shows of itself, as `solve.reply`."""
 JOINED = frozenset({"value", "reply", "finish", "model", "lineage", "agrees"})

@@ -102,7 +102,7 @@ class Faults:
                 right = str(found.get("ctx", {}).get("right", ""))
                 message = found["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
                 wrong = message if right else f"{_shown(found['input'])} should be {message}"
-                self.add(loc, wrong, right)
+                self.add(loc, wrong, right.strip())
 
     def _key_hint(self, shape: type[BaseModel], path: KeyPath, loc: KeyPath) -> str:
         """The nearest right key of the table; or, where the key belongs to a table further up, that."""

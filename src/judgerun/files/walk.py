@@ -100,7 +100,7 @@ def _chat(stage: Chat, branch: Branch) -> Branch:
                         order=order,
                     )
                     ids[condition] = asked_of
-    attributes = TOLD | {"variant"} | _scored(stage, branch)
+    attributes = TOLD | _scored(stage, branch)
     draws = {**branch.draws, stage.name: max((arm.settings.draws for arm in stage.arms), default=1)}
     return replace(branch.via(stage.name, attributes, {"reply", "value"}).under(ids), draws=draws)
 

@@ -195,7 +195,7 @@ class ChatNode(Stageful):
         slot: Slot = ask.slot
         if isinstance(found, Lost):
             slot.tally.fail(found.reason)
-            self._mark(ask.row, slot, ask.draws[0][1], "failed", found.reason)
+            self._lose(ask, slot, found.reason)
             return
         verdict = self._verdict(ask, slot, found)
         cached = found.experiment != self.common.experiment.name
@@ -233,6 +233,7 @@ class ChatNode(Stageful):
             key=ask.request.key,
             model=arm.model.name,
             prompt=arm.prompt.name,
+            variant=slot.variant,
             lineage=arm.model.lineage,
             draw=ask.draws[0][1],
             order=slot.order,
@@ -274,6 +275,21 @@ class ChatNode(Stageful):
                 origins=row.origins,
             )
         )
+
+    def _lose(self, ask: Ask, slot: Slot, reason: str) -> None:
+        """A mark that keeps what was asked of whom: its attempts can be looked up."""
+        arm, draw = slot.way.arm, ask.draws[0][1]
+        asked = Outcome(
+            key=ask.request.key,
+            model=arm.model.name,
+            prompt=arm.prompt.name,
+            variant=slot.variant,
+            lineage=arm.model.lineage,
+            draw=draw,
+            order=slot.order,
+        )
+        row = replace(ask.row, stages={**ask.row.stages, self.name: asked})
+        self._mark(row, slot, draw, "failed", reason)
 
     def _mark(self, row: Row, slot: Slot, draw: int, state: Literal["live", "failed", "pending"], reason: str) -> None:
         if self.silent:

@@ -129,7 +129,10 @@ class EmbedNode(Stageful):
         slot: Slot = ask.slot
         if isinstance(found, Lost):
             slot.tally.fail(found.reason)
-            self.emit(replace(ask.row, condition=slot.condition, state="failed", reason=found.reason))
+            asked = Outcome(key=ask.request.key, model=slot.form.model.name, lineage=slot.form.model.lineage)
+            stages = {**ask.row.stages, self.stage.name: asked}
+            lost = replace(ask.row, condition=slot.condition, stages=stages, state="failed", reason=found.reason)
+            self.emit(lost)
             return
         slot.tally.reply(found, parsed=None, cached=found.experiment != self.common.experiment.name, shared=shared)
         if not shared:

@@ -19,6 +19,7 @@ class Slot:
     """One condition of a chat stage."""
 
     way: Way
+    variant: str | None
     order: str | None
     condition: Condition
     place: int  # among the conditions of the stage
@@ -90,7 +91,14 @@ def ways(stage: Chat, feeds: Sequence[Condition], profiles: Mapping[str, Profile
                         model=arm.model,
                         output_expected=settings.output_tokens_expected,
                     )
-                    slot = Slot(way=way, order=order, condition=condition, place=place, tally=tally)
+                    slot = Slot(
+                        way=way,
+                        variant=variant.name or None,
+                        order=order,
+                        condition=condition,
+                        place=place,
+                        tally=tally,
+                    )
                     branch.slots.append(slot)
                     place += 1
     return found

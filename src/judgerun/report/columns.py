@@ -10,7 +10,20 @@ from judgerun.report.sample import names
 from judgerun.table.row import Outcome, Row
 
 Record = dict[str, Any]
-_PLAIN = ("value", "reply", "finish", "concluded", "model", "prompt", "lineage", "draw", "order", "agrees", "fallback")
+_PLAIN = (
+    "value",
+    "reply",
+    "finish",
+    "concluded",
+    "model",
+    "prompt",
+    "variant",
+    "lineage",
+    "draw",
+    "order",
+    "agrees",
+    "fallback",
+)
 
 
 def order(row: Row) -> tuple[str, str, tuple[tuple[str, int], ...]]:
@@ -26,9 +39,24 @@ def records(rows: Sequence[Row]) -> list[Record]:
     """
     conditions = list({row.condition.name: row.condition for row in rows}.values())
     named = names(conditions)
-    found = [dict(_flat(row, named(row.condition))) for row in sorted(rows, key=order)]
-    columns = list(dict.fromkeys(name for record in found for name in record))
-    return [{name: record.get(name) for name in columns} for record in found]
+    return _squared(dict(_flat(row, named(row.condition))) for row in sorted(rows, key=order))
+
+
+def made(rows: Sequence[Row], stage: str) -> list[Record]:
+    """The rows of a map stage in `order` as its function gave them: `id` and its own fields, or `id` and `value`."""
+    return _squared(dict(_own(row, row.stages[stage])) for row in sorted(rows, key=order))
+
+
+def _own(row: Row, outcome: Outcome) -> Iterator[tuple[str, Any]]:
+    yield "id", row.id
+    yield from outcome.extra.items() if outcome.extra or outcome.value is None else (("value", outcome.value),)
+
+
+def _squared(found: Iterable[Record]) -> list[Record]:
+    """The records, each with the columns of all of them."""
+    held = list(found)
+    columns = list(dict.fromkeys(name for record in held for name in record))
+    return [{name: record.get(name) for name in columns} for record in held]
 
 
 def _flat(row: Row, coordinates: Mapping[str, str]) -> Iterator[tuple[str, Any]]:

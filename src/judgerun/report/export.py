@@ -10,7 +10,8 @@ from judgerun.audit.books import Attempt
 from judgerun.audit.evidence import Evidence
 from judgerun.errors import Problem, Refused
 from judgerun.ledger.entry import Entry
-from judgerun.report.columns import Record, conditions_of, order, records
+from judgerun.model.experiment import Map
+from judgerun.report.columns import Record, conditions_of, made, order, records
 from judgerun.report.tabular import FORMATS, has_parquet
 from judgerun.table.conditions import locate
 from judgerun.table.row import Row
@@ -50,7 +51,7 @@ def _cells(evidence: Evidence) -> list[Row]:
 
 
 def _requests(evidence: Evidence) -> list[Record]:
-    """Each cell and the request that it rests on (cells with one key share a call; a cell that failed or is pending has none)."""
+    """Each cell and the request that it rests on (cells with one key share a call). A cell that was never asked has none."""
     return [_request(row) for row in _cells(evidence)]
 
 
@@ -134,7 +135,8 @@ def _entry(entry: Entry) -> Record:
 
 def written(evidence: Evidence) -> Iterator[tuple[str, bytes]]:
     """(path under results/EXP/, bytes) of the files that stages ask for with `write`: their live rows, those of conditions
-    with the same path in one file. Refused for a path outside the folder, a name that is no coordinate, an unknown ending.
+    with the same path in one file. A map's rows are written as its function gave them, since other programs read them; those
+    of any other stage as `records`. Refused for a path outside the folder, a name that is no coordinate, an unknown ending.
     """
     for stage in evidence.experiment.stages:
         if stage.write is None:
@@ -144,7 +146,8 @@ def written(evidence: Evidence) -> Iterator[tuple[str, bytes]]:
         for row in sorted(rows, key=order):
             groups.setdefault(_path(stage.name, stage.write, row, rows), []).append(row)
         for path in sorted(groups):
-            yield path, FORMATS[path.rpartition(".")[2]](records(groups[path]))
+            flat = made(groups[path], stage.name) if isinstance(stage, Map) else records(groups[path])
+            yield path, FORMATS[path.rpartition(".")[2]](flat)
 
 
 def _path(stage: str, pattern: str, row: Row, rows: Sequence[Row]) -> str:

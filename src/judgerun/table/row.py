@@ -49,6 +49,7 @@ class Outcome:
     key: RequestKey | None = None
     model: str | None = None
     prompt: str | None = None
+    variant: str | None = None
     lineage: str | None = None
     draw: int | None = None
     order: str | None = None

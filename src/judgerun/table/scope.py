@@ -18,6 +18,7 @@ _TOLD = frozenset(
         "concluded",
         "model",
         "prompt",
+        "variant",
         "lineage",
         "draw",
         "order",
