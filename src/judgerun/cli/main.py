@@ -27,7 +27,7 @@ app = typer.Typer(
 )
 #: Newer versions of typer carry their own copy of click, older ones use the package: the root of what a wrong command line
 #: raises is found through a name that both export.
-UsageWrong: type[Any] = next(known for known in typer.BadParameter.__mro__ if known.__name__ == "ClickException")
+UsageWrong: type[Exception] = next(known for known in typer.BadParameter.__mro__ if known.__name__ == "ClickException")
 
 for room in (writing, runs, reading, offline, cacheside):
     room.register(app)
@@ -47,9 +47,7 @@ def execute(argv: list[str]) -> Exit:
     except typer.Exit as ended:
         return Exit(ended.exit_code) if ended.exit_code in set(Exit) else Exit.REFUSED
     except UsageWrong as error:
-        error.show()
-        words.result({"error": {"exit": 2, "message": error.format_message(), "problems": []}})
-        return Exit.REFUSED
+        return _misused(words, error)
     except (KeyboardInterrupt, typer.Abort):
         return Exit.INTERRUPTED
     except JudgerunError as error:
@@ -60,6 +58,13 @@ def execute(argv: list[str]) -> Exit:
     except Exception as error:  # noqa: BLE001 - our bug: told with its traceback, scrubbed, and the process ends
         return words.error(error)
     return code if isinstance(code, Exit) else Exit.DONE
+
+
+def _misused(words: Words, error: Any) -> Exit:
+    """Tell what is wrong with the command line."""
+    error.show()
+    words.result({"error": {"exit": int(Exit.REFUSED), "message": error.format_message(), "problems": []}})
+    return Exit.REFUSED
 
 
 def schema_option(argv: Sequence[str]) -> list[str]:
