@@ -73,7 +73,7 @@ class Place:
 
     def write(self, text: str, files: dict[str, str] | None = None, *, head: str = HEAD) -> None:
         """The experiment file behind `head`, with files beside it. Lines before the first table stand at the top."""
-        top, found, rest = text.partition("[")
+        top, found, rest = ("\n" + text).partition("\n[")
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "experiment.toml").write_text(f'name = "{self.name}"\n{top}\n{head}\n{found}{rest}')
         for name, body in (files or {}).items():

@@ -77,7 +77,7 @@ def _patterns(faults: Faults, path: KeyPath, shape: ChatShape) -> dict[str, AtSh
                 here, f"{pattern!r} stands directly below [stage.at]", '[stage.at."*/*"] above it, or the stage itself'
             )
             continue
-        at = faults.read(AtShape, raw, here)
+        at = faults.read(AtShape, raw, here, mend=True)
         if pattern.startswith("round="):
             faults.add(here, "settings for a round come later", "rounds come later")
         elif at is not None:

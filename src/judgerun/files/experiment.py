@@ -102,7 +102,7 @@ class _Reader:
 
     def load(self) -> Loaded:
         faults = self.faults
-        shape = faults.read(ExperimentShape, faults.raw)
+        shape = faults.read(ExperimentShape, faults.raw, mend=True)
         if shape is None:
             raise Refused(faults.problems)
         self._check_top(shape)

@@ -78,14 +78,23 @@ class Faults:
                 words.append(key if key.replace("_", "").replace("-", "").isalnum() else f'"{key}"')
         return ".".join(words)
 
-    def read(self, shape: type[Shape], value: object, path: KeyPath = ()) -> Shape | None:
-        """`value` as a pydantic model, or None with every problem noted."""
+    def read(self, shape: type[Shape], value: object, path: KeyPath = (), *, mend: bool = False) -> Shape | None:
+        """`value` as a pydantic model, or None with every problem noted. With `mend` the keys that are wrong are left out
+        (and noted all the same), so that what else is wrong with the table can be told in one go.
+        """
         try:
             return shape.model_validate(value)
         except ValidationError as error:
-            for found in error.errors(include_url=False):
-                self._translate(shape, path, found)
+            errors = error.errors(include_url=False)
+        for found in errors:
+            self._translate(shape, path, found)
+        if not mend or not isinstance(value, Mapping):
             return None
+        wrong = {found["loc"][0] for found in errors}
+        try:
+            return shape.model_validate({key: held for key, held in value.items() if key not in wrong})
+        except ValidationError:
+            return None  # a key that must be there is wrong or missing
 
     def _translate(self, shape: type[BaseModel], path: KeyPath, found: Any) -> None:
         loc: KeyPath = (*path, *found["loc"])

@@ -22,7 +22,7 @@ def read_questions(
     questions = []
     for number, raw in enumerate(written):
         path: KeyPath = ("question", number)
-        shape = faults.read(QuestionShape, raw, path)
+        shape = faults.read(QuestionShape, raw, path, mend=True)
         if shape is None:
             continue
         if shape.from_ not in tables:

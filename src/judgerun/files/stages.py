@@ -81,13 +81,13 @@ def _shape(faults: Faults, path: KeyPath, raw: Mapping[str, Any]) -> StageShape 
         faults.add(path if kind is None else (*path, "kind"), wrong, hint(str(kind or ""), KIND_WORDS))
         return None
     if kind != "retrieve":
-        return faults.read(KINDS[kind], raw, path)
+        return faults.read(KINDS[kind], raw, path, mend=True)
     method = raw.get("method")
     if method not in RANKS:
         wrong = "the key 'method' is missing" if method is None else f"there is no method {method!r}"
         faults.add(path if method is None else (*path, "method"), wrong, hint(str(method or ""), RANKS))
         return None
-    return faults.read(RANKS[method], raw, path)
+    return faults.read(RANKS[method], raw, path, mend=True)
 
 
 def _check_common(faults: Faults, path: KeyPath, shape: StageShape, known: Known) -> None:
