@@ -30,7 +30,8 @@ demo: $(STAMP)
 	$(BIN)/python docs/demo.py
 
 test: $(STAMP)
-	$(BIN)/pytest -q -n $(WORKERS) --dist loadfile tests
+	$(BIN)/pytest -q -n $(WORKERS) --dist loadfile --ignore tests/live tests
+	$(BIN)/pytest -q tests/live  # alone: a local model takes every core
 
 check: $(STAMP)
 	$(BIN)/ruff check .
@@ -40,7 +41,7 @@ check: $(STAMP)
 	$(BIN)/pytest -q tests/test_tidy.py tests/test_imports.py
 
 storm: $(STAMP)
-	JUDGERUN_STORM=long $(BIN)/pytest -q -n $(WORKERS) --dist loadfile tests/storm tests/sim
+	JUDGERUN_STORM=1 JUDGERUN_SEEDS=2000 $(BIN)/pytest -q -n $(WORKERS) --dist loadfile tests/storm tests/sim
 
 live-local: $(LIVE)
 	$(BIN)/python tests/live/local.py
