@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from judgerun.cli.main import execute
+from judgerun.cli.program import execute
 
 HEAD = """
 seed = 5

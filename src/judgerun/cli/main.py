@@ -1,83 +1,25 @@
-"""The program: its commands gathered, and the one place where an error becomes an exit code."""
+"""The door: what the `judgerun` script calls; nothing may stand here that takes long to import.
+
+The program's rooms take a second to import. Who presses Ctrl-C in that second, or whose scheduler sends SIGTERM before a run
+listens, is answered as at any other moment: 130, and no traceback.
+"""
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Sequence
-from typing import Any
 
-import typer
-
-from judgerun.cli import cacheside, offline, reading, runs, writing
-from judgerun.cli.words import Words
-from judgerun.errors import Exit, JudgerunError
-
-EXITS = """Exit codes: 0 done; 2 refused (what a person wrote); 3 budget exhausted; 4 account frozen; 5 seal broken; 6 store;
-7 a gate stopped it; 8 audit findings; 9 provider down or out of credit; 70 our bug; 130 interrupted, drained.
-When several hold: 70 > 6 > 4 > 130 > 9 > 3 > 7 > 8 > 0."""
-
-app = typer.Typer(
-    name="judgerun",
-    help="Launch large batches of LLM calls unattended, never past a hard cap, and hand over sealed, audited caches.",
-    epilog=EXITS,
-    add_completion=False,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-#: Newer versions of typer carry their own copy of click, older ones use the package: the root of what a wrong command line
-#: raises is found through a name that both export.
-UsageWrong: type[Exception] = next(known for known in typer.BadParameter.__mro__ if known.__name__ == "ClickException")
-
-for room in (writing, runs, reading, offline, cacheside):
-    room.register(app)
+from judgerun.errors import Exit
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run one command and exit with its code."""
-    sys.exit(int(execute(list(sys.argv[1:] if argv is None else argv))))
-
-
-def execute(argv: list[str]) -> Exit:
-    """Run one command; its exit code. Never raises."""
-    argv = schema_option(argv)
-    words = Words(json="--json" in argv)
     try:
-        code = app(args=argv, prog_name="judgerun", standalone_mode=False)
-    except typer.Exit as ended:
-        return Exit(ended.exit_code) if ended.exit_code in set(Exit) else Exit.REFUSED
-    except UsageWrong as error:
-        return _misused(words, error)
-    except (KeyboardInterrupt, typer.Abort):
-        return Exit.INTERRUPTED
-    except JudgerunError as error:
-        return words.error(error)
-    except BrokenPipeError:
-        sys.stderr.close()  # whoever read our output has gone; there is nobody to tell
-        return Exit.DONE
-    except Exception as error:  # noqa: BLE001 - our bug: told with its traceback, scrubbed, and the process ends
-        return words.error(error)
-    return code if isinstance(code, Exit) else Exit.DONE
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        from judgerun.cli.program import execute
 
-
-def _misused(words: Words, error: Any) -> Exit:
-    """Tell what is wrong with the command line."""
-    error.show()
-    words.result({"error": {"exit": int(Exit.REFUSED), "message": error.format_message(), "problems": []}})
-    return Exit.REFUSED
-
-
-def schema_option(argv: Sequence[str]) -> list[str]:
-    """`judge ... --json SCHEMA` names a schema file, while `--json` alone asks for JSON, as everywhere: the two are told
-    apart by what follows.
-    """
-    out: list[str] = []
-    for n, word in enumerate(argv):
-        follows = argv[n + 1] if n + 1 < len(argv) else ""
-        is_schema = word == "--json" and "judge" in argv[:n] and follows.endswith(".json")
-        out.append("--json-schema" if is_schema else word)
-    return out
-
-
-if __name__ == "__main__":
-    main()
+        code = execute(list(sys.argv[1:] if argv is None else argv))
+    except KeyboardInterrupt:
+        code = Exit.INTERRUPTED
+    sys.exit(int(code))
