@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from fakes.clock import LoopClock
 from judgerun.dispatch.progress import Progress
-from judgerun.dispatch.waits import Waits
+from judgerun.dispatch.waits import Waiter, Waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,13 @@ ONE = Somebody()
 def waits() -> Waits:
     """The waits of a run that is about to begin."""
     return Waits(clock=LoopClock(), progress=Progress())
+
+
+def end(held: Waits, lost: Callable[[Waiter], bool]) -> None:
+    """End the waits of those who are lost now; who comes later is not."""
+    before, held.lost = held.lost, lost
+    held.end()
+    held.lost = before
 
 
 async def settle(rounds: int = 5) -> None:

@@ -51,6 +51,21 @@ def test_first_stop_drains(tmp_path: Path, seed: int) -> None:
     virtual.run(life())
 
 
+@pytest.mark.parametrize("fault", ["429", "500"])
+def test_drain_waits_for_no_backoff(tmp_path: Path, fault: str) -> None:
+    """What fails after the stop is not tried again: a drain lasts as long as the slowest call, not as the longest backoff."""
+
+    async def life() -> None:
+        knobs = Knobs(rows=40, concurrency=5, latency=SLOW, weights={fault: 1e9}, retry_after="300", attempts_max=9)
+        async with World(tmp_path, 11, knobs) as world:
+            outcome = await world.run(stops=[2.0])
+            assert outcome.ending is not None
+            assert outcome.ending.code is Exit.INTERRUPTED
+            assert asyncio.get_running_loop().time() < 2.0 + SLOW[1] + 1
+
+    virtual.run(life())
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_second_stop_ends_at_once(tmp_path: Path, seed: int) -> None:
     """Asked twice, the run ends in that moment; what was in flight is forfeited, and what the provider bills is in the books."""

@@ -86,7 +86,6 @@ class Room:
     gates: Gates
     codes: dict[Exit, str] = field(default_factory=dict)  # why, the first of each kind
     halted: bool = False  # nothing new is sent
-    hard: bool = False  # nothing is awaited either: in flight is forfeited
     closed: dict[str, str] = field(default_factory=dict)  # provider -> why
     exhausted: dict[Scope, str] = field(default_factory=dict)  # scope -> why
     answered: dict[str, int] = field(default_factory=dict)  # provider -> calls that it answered
@@ -95,6 +94,9 @@ class Room:
     _scopes: dict[tuple[str, str, str], tuple[Scope, ...]] = field(default_factory=dict)
     _ancestry: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _prices: dict[tuple[str, int], Price | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.waits.lost = self.lost
 
     # -- why work may not go on
 
@@ -123,11 +125,10 @@ class Room:
         """Send nothing new; what waits ends, what is in flight finishes."""
         self.codes.setdefault(code, why)
         self.halted = True
-        self.waits.end(self.lost)
+        self.waits.end()
 
     def abandon(self) -> None:
         """Wait for nothing: what is in flight is cancelled and its holds forfeited."""
-        self.hard = True
         for task in list(self.sending):
             task.cancel()
 
@@ -136,7 +137,7 @@ class Room:
         if name not in self.closed:
             self.closed[name] = why
             self.codes.setdefault(Exit.PROVIDER, f"{name}: {why}")
-            self.waits.end(self.lost)
+            self.waits.end()
 
     def exhaust(self, scope: Scope) -> None:
         """Close a scope for good: a later, smaller request is not let in, it would select short prompts."""
@@ -149,7 +150,7 @@ class Room:
             self.halt(Exit.EXHAUSTED, why)
         else:
             self.codes.setdefault(Exit.EXHAUSTED, why)
-            self.waits.end(self.lost)
+            self.waits.end()
 
     def contained(self) -> Contained:
         """A block out of which nothing passes that must not pass the borders of a run."""
@@ -176,7 +177,7 @@ class Room:
         for condition, why in self.gates.look(counts):
             reason = f"gate of {condition}: {why}"
             self.codes.setdefault(Exit.GATE, reason)
-            self.waits.end(self.lost)
+            self.waits.end()
             await self.given.store.note("gate", condition, why)
 
     # -- what is looked up again and again

@@ -36,16 +36,26 @@ def granted(turn: asyncio.Future[None]) -> bool:
     return turn.done() and not turn.cancelled() and turn.exception() is None
 
 
+def _never(waiter: Waiter) -> bool:
+    return False
+
+
 class Waits:
     """All waits of a run."""
 
     def __init__(self, *, clock: Clock, progress: Progress) -> None:
+        self.lost: Callable[[Waiter], bool] = _never  # whether a waiter has lost its purpose; the run says
         self._clock = clock
         self._progress = progress
         self._open: dict[asyncio.Future[None], Waiter] = {}
 
     async def until(self, cause: WaitCause, turn: asyncio.Future[None], waiter: Waiter) -> None:
-        """Wait for `turn`. Raises Ended when the wait was ended first."""
+        """Wait for `turn`. Raises Ended when the waiter has lost its purpose, before or while it waits: what comes back from
+        an attempt after a stop must not begin to wait.
+        """
+        if not turn.done() and self.lost(waiter):
+            turn.cancel()  # whoever would grant it passes it over
+            raise Ended
         cells, progress = waiter.size, self._progress
         self._open[turn] = waiter
         progress.waiting[cause] += cells
@@ -78,8 +88,8 @@ class Waits:
         finally:
             nap.cancel()
 
-    def end(self, lost: Callable[[Waiter], bool]) -> None:
+    def end(self) -> None:
         """End every wait whose waiter is lost. One that has just been granted is let be: its owner looks for itself."""
         for turn, waiter in list(self._open.items()):
-            if not turn.done() and lost(waiter):
+            if not turn.done() and self.lost(waiter):
                 turn.set_exception(Ended())

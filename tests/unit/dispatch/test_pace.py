@@ -10,7 +10,7 @@ import pytest
 
 from fakes import virtual
 from fakes.clock import LoopClock
-from fakes.waiting import ONE, Somebody, settle
+from fakes.waiting import ONE, Somebody, end, settle
 from judgerun.dispatch.pace import Pace
 from judgerun.dispatch.progress import Progress
 from judgerun.dispatch.waits import Ended, Waits
@@ -141,7 +141,7 @@ def test_ended_wait_loses_no_turn() -> None:
         gone = asyncio.ensure_future(pace.turn((1,), 1, Somebody(provider="bad")))
         stays = asyncio.ensure_future(pace.turn((2,), 1, ONE))
         await settle()
-        held.end(lambda waiter: waiter.provider == "bad")
+        end(held, lambda waiter: waiter.provider == "bad")
         with pytest.raises(Ended):
             await gone
         await stays

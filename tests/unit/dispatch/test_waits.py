@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fakes import virtual
 from fakes.clock import LoopClock
-from fakes.waiting import ONE, Somebody, settle, waits
+from fakes.waiting import ONE, Somebody, end, settle, waits
 from judgerun.dispatch.money import Money
 from judgerun.dispatch.progress import Progress
 from judgerun.dispatch.slots import Slots
@@ -44,7 +44,7 @@ def test_end_reaches_only_the_lost() -> None:
         lost = asyncio.ensure_future(held.sleep("backoff", 50.0, Somebody(provider="bad")))
         kept = asyncio.ensure_future(held.sleep("backoff", 50.0, Somebody(provider="lab")))
         await settle()
-        held.end(lambda waiter: waiter.provider == "bad")
+        end(held, lambda waiter: waiter.provider == "bad")
         with pytest.raises(Ended):
             await lost
         assert asyncio.get_running_loop().time() < 0.01
@@ -109,7 +109,7 @@ def test_slot_granted_when_a_stop_comes_is_kept_by_its_owner() -> None:
         waiting = asyncio.ensure_future(slots.acquire((1,), ONE))
         await settle()
         slots.release()
-        held.end(lambda waiter: True)
+        end(held, lambda waiter: True)
         await waiting
         slots.release()
         assert slots.free == 1
@@ -127,11 +127,30 @@ def test_ended_waiter_is_passed_over() -> None:
         gone = asyncio.ensure_future(slots.acquire((1,), Somebody(provider="bad")))
         stays = asyncio.ensure_future(slots.acquire((2,), ONE))
         await settle()
-        held.end(lambda waiter: waiter.provider == "bad")
+        end(held, lambda waiter: waiter.provider == "bad")
         slots.release()
         await stays
         with pytest.raises(Ended):
             await gone
+
+    virtual.run(life())
+
+
+def test_the_lost_do_not_begin_to_wait() -> None:
+    """Who has lost its purpose before it waits is told at once, and no slot is kept for it."""
+
+    async def life() -> None:
+        held = waits()
+        slots = Slots(1, held)
+        await slots.acquire((0,), ONE)
+        held.lost = lambda waiter: waiter.provider == "bad"
+        with pytest.raises(Ended):
+            await slots.acquire((1,), Somebody(provider="bad"))
+        with pytest.raises(Ended):
+            await held.sleep("backoff", 1000.0, Somebody(provider="bad"))
+        slots.release()
+        assert slots.free == 1
+        assert asyncio.get_running_loop().time() < 0.01
 
     virtual.run(life())
 
@@ -171,7 +190,7 @@ def test_slots_are_never_lost_or_doubled(seed: int) -> None:
             if rng.random() < 0.3:
                 rng.choice(tasks).cancel()
             if rng.random() < 0.05:
-                held.end(lambda waiter: True)
+                end(held, lambda waiter: True)
         await asyncio.gather(*tasks, return_exceptions=True)
         assert slots.free == 3
         assert owned == 0
