@@ -82,7 +82,8 @@ def label(row: Row, name: str) -> str:
         return "" if found is None else str(found)
     coordinate = row.condition.get(last, table or None)
     if coordinate is None and table in row.stages:
-        coordinate = row.stages[table].extra.get(last)
+        outcome = row.stages[table]
+        coordinate = outcome.extra.get(last, getattr(outcome, last, None))
     return "" if coordinate is None else str(coordinate)
 
 

@@ -54,10 +54,12 @@ def tell_quote(words: Words, project: Project, quoted: Quoted) -> None:
             format_usd(line.expected),
             format_usd(line.worst),
             format_usd(line.bound),
+            f"{line.seconds:.0f}s",
         )
         for line in quoted.quote.lines
     ]
-    words.table(("condition", "cells", "cached", "shared", "to send", "expected USD", "worst USD", "bound USD"), rows)
+    heads = ("condition", "cells", "cached", "shared", "to send", "expected USD", "worst USD", "bound USD", "time")
+    words.table(heads, rows)
     words.say(
         f"{project.name}: {held.to_send} calls to send; expected {format_usd(held.expected)}, worst {format_usd(held.worst)}, "
         f"bound {format_usd(held.bound)} USD; about {held.seconds:.0f} s at the lanes' rates; "

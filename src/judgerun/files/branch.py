@@ -62,6 +62,12 @@ class Branch:
         return self.fields | {"id", self.source} | self.stages.keys() | self.bare
 
     @property
+    def near(self) -> frozenset[str]:
+        """What the nearest stage shows of itself, which folds and questions may name alone."""
+        own = list(self.stages.values())[-1] if self.stages else frozenset()
+        return TOLD if own is None else TOLD & own
+
+    @property
     def ranked(self) -> bool:
         """Whether the rows bring candidates."""
         return "candidates" in self.bare

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from judgerun.files.branch import JOINED, TOLD, Branch, Branches
+from judgerun.files.branch import JOINED, Branch, Branches
 from judgerun.files.expressions import Uses, Wrong, of_expression
 from judgerun.files.faults import Faults, hint
 from judgerun.files.lines import Path as KeyPath
@@ -143,7 +143,10 @@ def _check_slices(bench: Bench, path: KeyPath, stage: Stage, own: Branches) -> N
         if name in bench.conditions or any(_has_coordinate(name, branch) for branch in own):
             continue
         for branch in own:
-            check_expression(bench, (*path, "slices"), name, branch, what="field or coordinate")
+            plain = replace(
+                branch, bare=frozenset()
+            )  # `value` alone is no field: rows have it only once they are asked
+            check_expression(bench, (*path, "slices"), name, plain, what="field or coordinate")
 
 
 def _has_coordinate(name: str, branch: Branch) -> bool:
@@ -356,7 +359,7 @@ def _check_pair(bench: Bench, path: KeyPath, stage: Pair, incoming: Branches) ->
 def _check_fold(bench: Bench, path: KeyPath, stage: Fold, incoming: Branches) -> None:
     for branch in incoming:
         for text in (stage.value,) if isinstance(stage.value, str) else stage.value:
-            check_expression(bench, (*path, "value"), text, branch, TOLD, what="value")
+            check_expression(bench, (*path, "value"), text, branch, branch.near, what="value")
         if stage.over == "rows":
             if stage.by is not None:
                 check_expression(bench, (*path, "by"), stage.by, branch, what="field")

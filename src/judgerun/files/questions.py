@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from judgerun.files.branch import TOLD
 from judgerun.files.checks import COORDINATES, Bench, check_expression
 from judgerun.files.faults import Faults, hint
 from judgerun.files.lines import Path as KeyPath
@@ -81,9 +80,9 @@ def _compared(
 def check_question(bench: Bench, path: KeyPath, question: Question) -> None:
     """Note every problem of a question whose table is known."""
     for branch in bench.known.get(question.feed, ()):
-        check_expression(bench, (*path, "value"), question.value, branch, TOLD)
+        check_expression(bench, (*path, "value"), question.value, branch, branch.near)
         if question.against is not None:
-            check_expression(bench, (*path, "against"), question.against, branch, TOLD, what="field")
+            check_expression(bench, (*path, "against"), question.against, branch, branch.near, what="field")
         if question.test == "mcnemar" and any(count > 1 for count in branch.draws.values()):
             bench.faults.add((*path, "test"), "mcnemar wants one draw", 'a fold over = "draw" before it')
     if question.compare is not None and bench.known.get(question.feed):

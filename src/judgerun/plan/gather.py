@@ -147,10 +147,7 @@ class FoldNode(Stageful):
 
     def _value(self, row: Row) -> Any:
         """What of a member is folded; None where it has no value."""
-        scope = self.common.scopes.of(row)
-        outcome = row.outcome
-        if outcome is not None:
-            scope.setdefault("agrees", outcome.agrees)
+        scope = self.common.scopes.near(row)
         found: dict[str, Any] = {}
         for name, expression in self._values.items():
             try:

@@ -75,7 +75,8 @@ def _flat(row: Row, coordinates: Mapping[str, str]) -> Iterator[tuple[str, Any]]
 def _outcome(outcome: Outcome) -> Iterator[tuple[str, Any]]:
     for name in _PLAIN:
         value = getattr(outcome, name)
-        if value is not None and (name != "fallback" or value):
+        told = value if name == "fallback" else value is not None
+        if told or (name == "value" and (outcome.reply is not None or outcome.incomplete)):
             yield name, value
     if outcome.verdict is not None:
         yield "parsed", outcome.verdict.parsed

@@ -15,10 +15,11 @@ from judgerun.model.experiment import Question
 from judgerun.report.columns import conditions_of
 from judgerun.report.compare import of_test, paired, refused
 from judgerun.report.gates import banner, bounds, span_of, worst_difference
-from judgerun.report.sample import Sample, names, samples
+from judgerun.report.sample import Sample, Scope, names, samples
 from judgerun.report.told import Told
 from judgerun.report.verdicts import Teller
 from judgerun.table.conditions import coordinates, locate
+from judgerun.table.expression import Expression, ExpressionError
 from judgerun.table.row import Row
 
 DROPPED = "rows that did not conclude are left out"
@@ -44,7 +45,7 @@ def answer(teller: Teller, question: Question) -> Iterator[Told]:
     rows = teller.evidence.rows.get(question.feed, ())
     place = f"question {question.name}"
     false = question.unconcluded == "false"
-    found = samples(rows, question.value, teller.evidence.scopes().of, place=place, false=false)
+    found = samples(rows, question.value, teller.evidence.scopes().near, place=place, false=false)
     if not found:
         yield _nothing(teller, question, f"{question.feed} has no rows")
         return
@@ -206,10 +207,11 @@ def _against(teller: Teller, question: Question, rows: Sequence[Row], found: Seq
     """Each condition's values beside a field of the same rows."""
     field = question.against or ""
     named = names(conditions_of(rows))
-    truths = _fields(rows, field, question.name)
+    truths = _fields(rows, Expression(field), teller.evidence.scopes().near, question.name)
     convention = FALSE if question.unconcluded == "false" else DROPPED
     for sample in found:
-        other = Sample(condition=sample.condition, values=truths, blocks=sample.blocks, planned=sample.planned)
+        held = truths.get(sample.condition.name, {})
+        other = Sample(condition=sample.condition, values=held, blocks=sample.blocks, planned=sample.planned)
         coords = _coords(sample.condition, named)
         for only in question.only:
             ids = sample.complete if only == "complete" else None
@@ -217,18 +219,28 @@ def _against(teller: Teller, question: Question, rows: Sequence[Row], found: Seq
             yield from _pair(teller, question, pair, {**coords, "only": only}, convention, ids)
 
 
-def _fields(rows: Sequence[Row], field: str, question: str) -> dict[str, tuple[Any, ...]]:
-    """The field by id; a text that writes a number is that number. Refused when rows of one id differ in it."""
-    told: dict[str, tuple[Any, ...]] = {}
+def _fields(
+    rows: Sequence[Row], field: Expression, scope: Scope, question: str
+) -> dict[str, dict[str, tuple[Any, ...]]]:
+    """The field by condition and id; a text that writes a number is that number. Refused when draws of one id differ in it."""
+    told: dict[str, dict[str, tuple[Any, ...]]] = {}
     for row in rows:
-        value = row.fields.get(field)
+        value = None if row.anonymous else _of(field, scope(row))
         if value is None:
             continue
         held = (_typed(value),)
-        if told.setdefault(row.id, held) != held:
-            wrong = f"{field!r} has several values for row {row.id}"
-            raise Refused(Problem("experiment.toml", f"question {question}: against", wrong))
+        if told.setdefault(row.condition.name, {}).setdefault(row.id, held) != held:
+            wrong = f"{field.text!r} has several values for row {row.id} of {row.condition.name}"
+            raise Refused(Problem("experiment.toml", f"question {question}: against", wrong, "fold the draws first"))
     return told
+
+
+def _of(field: Expression, scope: Mapping[str, Any]) -> Any:
+    """The field of a row; None where it has none, as rows that never came so far."""
+    try:
+        return field.evaluate(scope)
+    except ExpressionError:
+        return None
 
 
 def _typed(value: Any) -> Any:

@@ -121,3 +121,13 @@ class Scopes:
         if row.joined:
             scope.update(row.joined)
         return scope
+
+    def near(self, row: Row) -> dict[str, Any]:
+        """The scope of what folds and questions read: what the nearest stage shows of itself stands there by its bare name
+        too (`agrees`, `finish`), where nothing else has that name.
+        """
+        scope = self.of(row)
+        if row.outcome is not None:
+            for name in _TOLD - scope.keys():
+                scope[name] = getattr(row.outcome, name)
+        return scope
