@@ -27,6 +27,7 @@ from judgerun.ledger.budget import Budget
 from judgerun.model.kept import Kept
 from judgerun.model.money import format_usd
 from judgerun.model.request import RequestKey
+from judgerun.plan.counts import Counts
 from judgerun.plan.flow import Flow
 from judgerun.providers.open import connect, scrubber
 from judgerun.store.cache import Cache
@@ -117,10 +118,11 @@ async def run(
                 async with _saying(said, clock, watch), _signals(runner, signals, log):
                     ending = await runner.main()
                 await store.plan(project.name, flow.digest, pinned(project))
+                known = _known(flow, ending) if only is None and limit is None else None
     finally:
         for provider in providers.values():
             await provider.aclose()
-    return _result(project, held, ending)
+    return _result(project, held, ending, known)
 
 
 def refuse_unconfirmed(quoted: Quoted, budget: Budget, *, yes: bool) -> None:
@@ -223,9 +225,20 @@ async def _signals(runner: Run, wanted: bool, log: Callable[[str], None]) -> Asy
             loop.remove_signal_handler(number)
 
 
-def _result(project: Project, budget: Budget, ending: Ending) -> Result:
+def _known(flow: Flow, ending: Ending) -> tuple[Counts, ...] | None:
+    """The counts of a run that left nothing open: a survey would only find them again. None where it must be asked: cells are
+    left, or share calls (which a survey books on the first in plan order, a run on the first that came).
+    """
+    if ending.code is not Exit.DONE:
+        return None
+    flow.finish()
+    counts = flow.counts()
+    return None if any(count.pending or count.shared for count in counts) else counts
+
+
+def _result(project: Project, budget: Budget, ending: Ending, counts: tuple[Counts, ...] | None) -> Result:
     """The ending, with the audit's word where the run is complete: failed cells beyond the limit are 8."""
-    after = state(project, budget=budget)
+    after = state(project, budget=budget, counts=counts)
     codes = {**ending.codes}
     if after.state == "complete":
         failed = failing(project, after)
