@@ -183,15 +183,16 @@ class Project:
     def prices(self, model: Model) -> tuple[Price, ...]:
         """The dated prices of a model: its deployment's own, else the sheet's; empty when it has none. Local models cost 0.
 
-        A deployment of one's own never takes another's price by its model's name: only built-in ones and `price_as` do.
+        A deployment of one's own never takes another's price by its name: only built-in ones and `price_as` do. What a person
+        wrote under its name in prices.toml is its own.
         """
         place = model.provider
         if place.price is not None:
             return (Price(rates=place.price, source="experiment.toml"),)
         if place.dialect == "local":
             return (Price(rates=FREE, source="local"),)
-        name = place.price_as or (f"{place.name}/{model.model}" if place.builtin else "")
-        return tuple(self.sheet.rows.get(name, ()))
+        rows = self.sheet.rows.get(place.price_as or f"{place.name}/{model.model}", ())
+        return tuple(price for price in rows if place.builtin or place.price_as or price.written)
 
     def price(self, model: Model, day: date) -> Price | None:
         """The price of a model on a day; None when it is not known."""

@@ -18,6 +18,7 @@ from judgerun.files.faults import Faults, settle
 from judgerun.files.lines import Path as KeyPath
 from judgerun.files.schema import RatesShape
 from judgerun.files.toml import read_toml
+from judgerun.files.written import Day
 from judgerun.ledger.prices import Price, PriceSheet
 from judgerun.model.experiment import PriceSpec
 from judgerun.model.money import parse_usd
@@ -33,9 +34,9 @@ class PriceShape(RatesShape):
     """One price of `budgets/prices.toml`"""
 
     source: str
-    checked: date
-    from_: date | None = Field(default=None, alias="from")
-    to: date | None = None
+    checked: Day
+    from_: Day | None = Field(default=None, alias="from")
+    to: Day | None = None
 
 
 @cache

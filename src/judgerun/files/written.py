@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date, datetime
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -92,6 +93,16 @@ def _number(value: Any) -> Any:
     return value
 
 
+def _day(value: Any) -> Any:
+    try:
+        day = date.fromisoformat(value) if isinstance(value, str) else value
+    except ValueError:
+        day = None
+    if not isinstance(day, date) or isinstance(day, datetime):
+        raise wrong(f"{value!r} is not a day", "year-month-day, such as 2026-01-31")
+    return day
+
+
 Usd = Annotated[int, BeforeValidator(_usd)]
 """Nanos, written as a decimal string of dollars."""
 Texts = Annotated[list[str], BeforeValidator(many)]
@@ -102,5 +113,7 @@ Thinking = Annotated[str | int, BeforeValidator(_thinking)]
 """off low medium high, or a number of tokens."""
 Number = Annotated[int | float, BeforeValidator(_number)]
 """A whole or a decimal number, kept as written: 0 and 0.0 are different bytes in a request."""
+Day = Annotated[date, BeforeValidator(_day)]
+"""A day, with quotes or without."""
 Count = Annotated[int, Field(ge=1)]
 """A whole number from 1."""

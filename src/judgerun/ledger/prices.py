@@ -21,6 +21,11 @@ class Price:
     start: date | None = None
     end: date | None = None
 
+    @property
+    def written(self) -> bool:
+        """Whether a person wrote it: a row of prices.toml must say when it was checked, the package's prices do not."""
+        return self.checked is not None
+
     def bound(self, input_tokens: int, output_tokens: int) -> Nanos:
         """The most that a call of at most so many tokens can cost."""
         rates = self.rates

@@ -184,9 +184,8 @@ class Terms:
         found = []
         if self.price is None:
             right = "a row in budgets/prices.toml, or `price` or `price_as` on its provider"
-            found.append(
-                Problem("experiment.toml", f"models.{self.model.name}", f"no price of {place} is known", right)
-            )
+            wrong = f"no price of {self.model.provider.price_as or place} is known"
+            found.append(Problem("experiment.toml", f"models.{self.model.name}", wrong, right))
         if not self.embeds and self.output is None:
             file = f"budgets/{budget}.toml" if budget else "the budget"
             hidden = self.profile.reasoning in ("outside", "unknown")
