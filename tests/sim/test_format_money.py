@@ -78,11 +78,12 @@ def test_a_cap_stops_what_it_covers(place: Place, table: str, stopped: tuple[str
 
 @pytest.mark.parametrize("key", ["pick/on", "one/p", "pick/one/p/"])
 def test_a_cap_that_covers_nothing_is_told(place: Place, key: str) -> None:
-    """A key matches whole leading segments; one that matches nothing protects nothing, and plan says so."""
+    """A key matches whole leading segments; one that matches nothing protects nothing, and plan and run say so."""
     place.budget(LARGE + f'[condition]\n"{key}" = "0.000001"\n[provider]\nsimm = "0.000001"\n')
     warnings = place.do("plan").json["warnings"]
     assert any(f"condition {key}" in warning for warning in warnings)
     assert any("provider simm" in warning and "did you mean 'sim'?" in warning for warning in warnings)
+    assert f"condition {key}: this cap covers nothing here" in place.do("run").err
 
 
 def test_a_budget_names_everything_wrong(place: Place, provider: Simulator) -> None:
@@ -142,4 +143,4 @@ def test_a_day_is_told_how_to_be_written(place: Place) -> None:
     """A date that is none is refused with the form that is right."""
     place.budget('["a/b"]\ninput = "1"\noutput = "1"\nsource = "s"\nchecked = "soon"\n', "prices.toml")
     (problem,) = place.do("plan", fine=(2,)).problems
-    assert "\"a/b\".checked (line 5): 'soon' is not a day (year-month-day, such as 2026-01-31)" in problem
+    assert "\"a/b\".checked (line 5): 'soon' is no date (year-month-day, such as 2026-01-31)" in problem

@@ -91,6 +91,8 @@ async def run(
     providers = connect(project.deployments, project.experiment.models, project.workspace.environ)
     quoted = quote(project, held, only=only, limit=limit)
     refuse_unconfirmed(quoted, held, yes=yes)
+    for warning in quoted.warnings:
+        log(f"warning: {warning}")
     clock = WallClock()
     try:
         async with await Cache.open(project.workspace.cache, clock=clock) as store:

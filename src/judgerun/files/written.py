@@ -99,7 +99,7 @@ def _day(value: Any) -> Any:
     except ValueError:
         day = None
     if not isinstance(day, date) or isinstance(day, datetime):
-        raise wrong(f"{value!r} is not a day", "year-month-day, such as 2026-01-31")
+        raise wrong(f"{value!r} is no date", "year-month-day, such as 2026-01-31")
     return day
 
 
