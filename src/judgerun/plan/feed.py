@@ -74,7 +74,7 @@ class Feed:
         which = np.repeat(np.arange(len(sources), dtype=np.int32), sizes)
         number = np.concatenate([*(np.arange(size, dtype=np.int64) for size in sizes), np.empty(0, np.int64)])
         corpus = np.repeat(np.array([s.corpus for s in sources], dtype=bool), sizes)
-        order = np.lexsort((number, which, corpus, every))
+        order = np.lexsort((number, which, every, ~corpus))  # corpora first: rankings wait for them, items do not
         self._which, self._number = _packed(which[order]), _packed(number[order])
         every, corpus = every[order], corpus[order]
         cut = np.flatnonzero((every[1:] != every[:-1]) | (corpus[1:] != corpus[:-1])) + 1

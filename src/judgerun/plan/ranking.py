@@ -15,8 +15,12 @@ from judgerun.table.conditions import through
 from judgerun.table.row import Candidate, Outcome, Row
 
 BATCH = 512
-"""Waiting queries that are ranked at once even while other blocks could be opened. Fewer wait for company, since every batch
-reads the whole corpus.
+"""Waiting queries of a large corpus that are ranked at once even while other blocks could be opened. Fewer wait for company,
+since every batch reads the whole corpus.
+"""
+LARGE = 10_000
+"""Documents from which on queries wait for company. Below, each is ranked as its block is opened, so that the cells behind a
+ranking keep step with those of the same block that need none.
 """
 
 Hits = Sequence[tuple[str, float]]
@@ -63,6 +67,10 @@ class BatchNode(RankNode, ABC):
         """Whether queries could be ranked now."""
         return self._whole and bool(self._queue)
 
+    @abstractmethod
+    def documents(self) -> int:
+        """Documents that one query reads."""
+
     def _corpus_done(self, _: str) -> None:
         self._whole = True
 
@@ -76,7 +84,7 @@ class BatchNode(RankNode, ABC):
 
     def flush(self, *, full_only: bool) -> bool:
         """Rank the queries that wait, with `full_only` only when they make a full batch; whether any was ranked."""
-        if not self.waiting or (full_only and len(self._queue) < BATCH):
+        if not self.waiting or (full_only and len(self._queue) < BATCH and self.documents() >= LARGE):
             return False
         queue, self._queue = self._queue, []
         self.rank(queue)

@@ -38,6 +38,10 @@ class DenseNode(BatchNode):
         """The fields of a document of the corpus."""
         return self._documents.read(id)
 
+    def documents(self) -> int:
+        """The documents of the largest corpus."""
+        return max(len(corpus.ids) for corpus in self._corpora.values())
+
     def _model(self, row: Row) -> str:
         return row.condition.get("model", self._embed) or ""
 
@@ -90,6 +94,10 @@ class WordsNode(BatchNode):
     def document(self, id: str) -> Fields:
         """The fields of a document of the corpus."""
         return self._documents.read(id)
+
+    def documents(self) -> int:
+        """None: an index reads only the documents that share a word."""
+        return 0
 
     def _document(self, text: Expression, row: Row) -> None:
         content: str | None = None
