@@ -119,3 +119,49 @@ def test_a_stage_key_below_at_says_where_it_landed(place: Place) -> None:
     """A key of the stage that stands below `[stage.at]` belongs to that table; the message says to move it."""
     (problem,) = refused(place, GOOD + '[stage.at."one"]\nslices = ["text"]\n')
     assert "this key stands below [stage.at.one] and so belongs to it; move it above, into the stage" in problem
+
+
+FOLDED = (
+    GOOD.replace("parse = {", "draws = 3\nparse = {")
+    + '[[stage]]\nname = "f"\nkind = "fold"\nfrom = "j"\nover = "draw"\nrule = "majority"\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (
+            'over = "draw"',
+            'over = "order"',
+            "'order' is no coordinate of these rows (known: draw, model, prompt, rows)",
+        ),
+        ('over = "draw"', 'over = "modl"', "'modl' is no coordinate of these rows (did you mean 'model'?)"),
+        ('over = "draw"', 'over = "rows"', "no explode upstream made rows (by = a field that groups them)"),
+        ('rule = "majority"', 'rule = "mode"', "'mode' is none of its values"),
+        ('rule = "majority"', 'rule = "mean"\notherwise = 1', "the rule 'mean' has no otherwise (majority or agree)"),
+        ('rule = "majority"', 'rule = "majority"\notherwise = [1]', "[1] is no single value"),
+        (
+            'rule = "majority"',
+            'rule = "mean"\nat_least = 4',
+            "a group has 3 at most: every fold would be incomplete (at most 3)",
+        ),
+        (
+            'rule = "majority"',
+            'rule = "mean"\nvalue = "textt"',
+            "names 'textt', which the rows do not have (did you mean 'text'?)",
+        ),
+    ],
+)
+def test_a_fold_that_cannot_be(place: Place, old: str, new: str, told: str) -> None:
+    """What a fold is told wrong, with what its rows have; a coordinate that they lack is never offered as the right one."""
+    (problem,) = refused(place, FOLDED.replace(old, new, 1))
+    assert told in problem
+
+
+@pytest.mark.parametrize("written", ['"q"', '{ query = 1, document = "d" }', '{ q = "x" }'])
+def test_roles_of_an_embedder_are_told(place: Place, written: str) -> None:
+    """An input_type that names no roles is one problem, with the two roles."""
+    model = f'[models.e]\nprovider = "sim"\nmodel = "m"\ninput_type = {written}\n[data.t]'
+    (problem,) = refused(place, GOOD.replace("[data.t]", model, 1))
+    assert "models.e.input_type (line 33)" in problem
+    assert '{ query = "...", document = "..." }' in problem

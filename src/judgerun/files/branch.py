@@ -62,6 +62,11 @@ class Branch:
         return self.fields | {"id", self.source} | self.stages.keys() | self.bare
 
     @property
+    def coordinates(self) -> frozenset[str]:
+        """The coordinates by which its conditions are named."""
+        return frozenset(key for one in self.conditions for segment in one.segments for key, _ in segment.coordinates)
+
+    @property
     def near(self) -> frozenset[str]:
         """What the nearest stage shows of itself, which folds and questions may name alone."""
         own = list(self.stages.values())[-1] if self.stages else frozenset()

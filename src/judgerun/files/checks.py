@@ -345,8 +345,9 @@ def _check_pair(bench: Bench, path: KeyPath, stage: Pair, incoming: Branches) ->
         check_expression(bench, (*path, "by"), stage.by, branch, what="field")
         table = locate(stage.of, branch.conditions)
         if table is None:
-            known = sorted({key for c in branch.conditions for segment in c.segments for key, _ in segment.coordinates})
-            bench.faults.add((*path, "of"), f"{stage.of!r} is no coordinate of these rows", hint(name, known))
+            bench.faults.add(
+                (*path, "of"), f"{stage.of!r} is no coordinate of these rows", hint(name, branch.coordinates)
+            )
             continue
         values = list(dict.fromkeys(filter(None, (c.get(name, table) for c in branch.conditions))))
         if stage.against != "all" and stage.against not in values:
@@ -370,4 +371,19 @@ def _check_fold(bench: Bench, path: KeyPath, stage: Fold, incoming: Branches) ->
                 bench.faults.add((*path, "over"), f"{stage.over!r} names no draws upstream", "a chat stage upstream")
         elif not _has_coordinate(stage.over, branch):
             wrong = f"{stage.over!r} is no coordinate of these rows"
-            bench.faults.add((*path, "over"), wrong, hint(stage.over, (*COORDINATES, "rows")))
+            bench.faults.add((*path, "over"), wrong, hint(stage.over, {*branch.coordinates, "draw", "rows"}))
+        most = _group_size(stage.over, branch)
+        if stage.at_least is not None and most and stage.at_least > most:
+            wrong = f"a group has {most} at most: every fold would be incomplete"
+            bench.faults.add((*path, "at_least"), wrong, f"at most {most}")
+
+
+def _group_size(over: str, branch: Branch) -> int | None:
+    """The most rows that can fold into one; None where only the rows can tell."""
+    bare = over.rpartition(".")[2]
+    if over == "rows":
+        return None
+    if bare == "draw":
+        return branch.draws.get(draw_stage(over, branch) or "")
+    table = locate(over, branch.conditions)
+    return None if table is None else len({c.get(bare, table) for c in branch.conditions} - {None})

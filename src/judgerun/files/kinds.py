@@ -8,7 +8,7 @@ from pydantic import Field
 
 from judgerun.files.lines import Path as KeyPath
 from judgerun.files.schema import ExperimentShape, ParameterShape
-from judgerun.files.written import Count, Number, Texts, Written
+from judgerun.files.written import Count, Number, Scalar, Texts, Written
 
 CHAT = ("judge", "solve", "grade", "rewrite", "generate")
 Take = Literal["first", "last"]
@@ -261,7 +261,7 @@ class FoldShape(FedShape):
     value: Texts = Field(default_factory=lambda: ["value"])
     rule: Literal["agree", "any", "all", "majority", "mean", "median", "list"]
     at_least: Count | None = None
-    otherwise: str | int | float | bool | None = None
+    otherwise: Scalar | None = None
 
 
 class MapShape(FedShape):

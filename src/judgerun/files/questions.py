@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from judgerun.files.checks import COORDINATES, Bench, check_expression
+from judgerun.files.checks import Bench, check_expression
 from judgerun.files.faults import Faults, hint
 from judgerun.files.lines import Path as KeyPath
 from judgerun.files.names import twice
@@ -98,7 +98,8 @@ def _check_compare(bench: Bench, path: KeyPath, question: Question) -> None:
         table = locate(name, conditions)
         if table is None:
             wrong = f"{name!r} is no coordinate of these rows"
-            bench.faults.add((*path, "compare", name), wrong, hint(name.rpartition(".")[2], COORDINATES))
+            held = frozenset[str]().union(*(branch.coordinates for branch in bench.known[question.feed]))
+            bench.faults.add((*path, "compare", name), wrong, hint(name.rpartition(".")[2], held))
             return
         bare = name.rpartition(".")[2]
         known = {value for value in (c.get(bare, table) for c in conditions) if value is not None}

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from judgerun.files.written import Count, Factor, Number, Texts, Thinking, Usd, Written, many
+from judgerun.files.written import Count, Factor, Number, Roles, Texts, Thinking, Usd, Written, many
 
 Only = Literal["all", "complete"]
 
@@ -60,13 +60,6 @@ class InstructionShape(Written):
     document: str = ""
 
 
-class RoleShape(Written):
-    """An embedder's own words for the two roles of a text."""
-
-    query: str
-    document: str
-
-
 class ParameterShape(Written):
     """The keys of a model that may differ from arm to arm."""
 
@@ -85,7 +78,7 @@ class ModelShape(ParameterShape):
     lineage: str | None = None
     dimensions: Count | None = None
     instruction: InstructionShape | None = None
-    input_type: dict[str, str] | bool | None = None
+    input_type: Roles | None = None
     normalize: bool = False
     max_input_tokens: Count | None = None
     lane: Literal["batch"] | None = None

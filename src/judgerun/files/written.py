@@ -103,6 +103,19 @@ def _day(value: Any) -> Any:
     return day
 
 
+def _roles(value: Any) -> Any:
+    words = value.values() if isinstance(value, dict) else ()
+    if not isinstance(value, (bool, dict)) or not all(isinstance(word, str) for word in words):
+        raise wrong(f"{value!r} names no roles", '{ query = "...", document = "..." }, or true')
+    return value
+
+
+def _scalar(value: Any) -> Any:
+    if not isinstance(value, (str, int, float, bool)):
+        raise wrong(f"{value!r} is no single value", "a text, a number, or true or false")
+    return value
+
+
 Usd = Annotated[int, BeforeValidator(_usd)]
 """Nanos, written as a decimal string of dollars."""
 Texts = Annotated[list[str], BeforeValidator(many)]
@@ -113,6 +126,10 @@ Thinking = Annotated[str | int, BeforeValidator(_thinking)]
 """off low medium high, or a number of tokens."""
 Number = Annotated[int | float, BeforeValidator(_number)]
 """A whole or a decimal number, kept as written: 0 and 0.0 are different bytes in a request."""
+Roles = Annotated[dict[str, str] | bool, BeforeValidator(_roles)]
+"""Words for the two roles of a text, or true for the dialect's own."""
+Scalar = Annotated[str | int | float | bool, BeforeValidator(_scalar)]
+"""One plain value."""
 Day = Annotated[date, BeforeValidator(_day)]
 """A day, with quotes or without."""
 Count = Annotated[int, Field(ge=1)]
