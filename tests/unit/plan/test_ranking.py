@@ -258,3 +258,18 @@ def test_a_stage_can_be_a_corpus() -> None:
     flow = lab.whole(pick=lambda n: n // 2)
     assert found(flow, "top")["top@vectors/e1@rows", "q2"][0] == "p2/d.1"
     assert {text_of(cell.request) for cell in lab.sent if cell.stage == "pick"} == {"vector 0", "vector 1", "vector 2"}
+
+
+def test_cells_behind_a_ranking_keep_step_with_those_that_need_none() -> None:
+    """A stop after any number of cells leaves a judge of ranked rows and a solver of the same rows with the same items."""
+    items = Rows("rows", [{"id": f"q{n}", "text": f"vector {n}"} for n in range(12)])
+    judge = chat("pick", "words", arm("m", "p", "{{ text }} of {{ candidates | length }}"))
+    solve = chat("solve", "rows", arm("m", "p", "{{ text }}"))
+    lab = Lab([words("rows.text"), judge, solve], [items, DOCS])
+    flow = lab.flow()
+    taken: dict[str, list[str]] = {"pick": [], "solve": []}
+    while (cell := flow.take()) is not None:
+        taken[cell.stage].append(cell.block)
+        assert abs(len(taken["pick"]) - len(taken["solve"])) <= 1, taken
+    assert taken["pick"] == taken["solve"]
+    assert len(taken["pick"]) == 12
