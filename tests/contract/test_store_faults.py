@@ -226,3 +226,31 @@ async def test_what_is_no_cache(tmp_path: Path) -> None:
         Inline.open(tmp_path / "no folder" / "cache.db", clock=HandClock())
     with pytest.raises(StoreError, match="not there"):
         open_reader(tmp_path / "absent.db")
+
+
+@pytest.mark.parametrize("lost", ["cache.db", "cache.db.lock"])
+@pytest.mark.parametrize("how", ["removed", "moved", "replaced"])
+@pytest.mark.parametrize("kind", [Cache, Inline])
+async def test_a_cache_that_is_gone_is_not_written_to(
+    tmp_path: Path, kind: type[Cache] | type[Inline], how: str, lost: str
+) -> None:
+    """When cache.db or its lock file is removed, moved or replaced under a run, nothing more is reserved or booked."""
+    path = tmp_path / "cache.db"
+    opened = kind.open(path, clock=HandClock())
+    store = opened if isinstance(opened, Inline) else await opened
+    await store.enter(experiment="e", budget=budget(total=10_000))
+    attempt = (await store.reserve(claim(chat("one"), nanos=100))).attempt
+    assert attempt is not None
+    match how:
+        case "removed":
+            (tmp_path / lost).unlink()
+        case "moved":
+            (tmp_path / lost).rename(tmp_path / "elsewhere")
+        case "replaced":
+            (tmp_path / lost).rename(tmp_path / "elsewhere")
+            (tmp_path / lost).write_bytes(b"")
+    with pytest.raises(StoreError, match=f"{lost} was removed, moved or replaced"):
+        await store.reserve(claim(chat("two"), nanos=100))
+    with pytest.raises(StoreError, match="removed, moved or replaced"):
+        await store.close(forfeit(attempt))
+    await store.aclose()

@@ -26,6 +26,7 @@ from judgerun.model.reply import Failure
 from judgerun.model.request import Request, RequestKey
 from judgerun.ports import Claim, Closed, Closing, Grant
 from judgerun.store import rows
+from judgerun.store.anchor import Anchor
 from judgerun.store.queries import SQL
 from judgerun.store.rates import Rates
 
@@ -67,8 +68,10 @@ class _Memory:
 class Books:
     """The ledger of one cache, as one process writes it. `join` says under which budget and owner it reserves."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, anchor: Anchor | None = None) -> None:
+        """`anchor` is None for a cache in memory."""
         self.connection = connection
+        self._anchor = anchor
         self.owner: int | None = None
         self.budget: Budget | None = None
         self.experiment = ""
@@ -96,6 +99,8 @@ class Books:
     def _group(self, operations: Sequence[Operation]) -> list[Any]:
         execute = self.connection.execute
         try:
+            if self._anchor is not None:
+                self._anchor.check()
             execute(SQL["begin"])
             self._refresh()
             results = [operation() for operation in operations]

@@ -22,6 +22,7 @@ import aiosqlite
 from judgerun.errors import StoreError
 from judgerun.ledger.entry import Amount, Decision, EntryKind
 from judgerun.ports import Claim, Clock, Closing, Grant
+from judgerun.store.anchor import Anchor
 from judgerun.store.books import Books, Operation
 from judgerun.store.front import Front
 from judgerun.store.locks import Locks
@@ -76,7 +77,8 @@ class Cache(Front):
             raise
         writer = Writer(lambda: connection, iter_chunk_size=64)
         await writer
-        return cls(path=place, clock=clock, locks=locks, writer=writer, books=Books(connection), reader=reader)
+        books = Books(connection, Anchor(place))
+        return cls(path=place, clock=clock, locks=locks, writer=writer, books=books, reader=reader)
 
     async def reserve(self, claim: Claim) -> Grant:
         """As `Front.reserve`. When the caller is cancelled while it waits, the attempt is given back: nobody will send it."""

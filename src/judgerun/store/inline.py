@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from judgerun.ports import Clock
+from judgerun.store.anchor import Anchor
 from judgerun.store.books import Books
 from judgerun.store.front import Front
 from judgerun.store.locks import Locks
@@ -33,7 +34,8 @@ class Inline(Front):
         except BaseException:
             locks.close()
             raise
-        return cls(path=place, clock=clock, locks=locks, books=Books(connection), reader=Reader(reading, place))
+        books = Books(connection, None if place is None else Anchor(place))
+        return cls(path=place, clock=clock, locks=locks, books=books, reader=Reader(reading, place))
 
     async def _do(self, operation: Callable[[], T]) -> T:
         with wrapped(self.path):
