@@ -42,7 +42,12 @@ def changes(project: Project, view: Snapshot | None, counts: Sequence[Counts]) -
     before, after = view.pinned_texts(project.name), texts(project)
     both = {name: (before[name], after[name]) for name in before.keys() & after.keys()}
     told = list(map(str, changed(pinned, now, both)))
-    return told + cost(_bought(view, project.name), {count.condition: count.done for count in counts}) if told else []
+    if not told:
+        return []
+    # Replies to earlier texts were bought too: what can be lost is no more than what is planned.
+    planned = {count.condition: count.planned for count in counts}
+    bought = {name: min(n, planned.get(name, n)) for name, n in _bought(view, project.name).items()}
+    return told + cost(bought, {count.condition: count.done for count in counts})
 
 
 def _bought(view: Snapshot, experiment: str) -> dict[str, int]:

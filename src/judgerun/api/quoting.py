@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
 
 from judgerun.api.changes import changes
 from judgerun.api.project import Project, nothing, snapshot
-from judgerun.errors import Refused
+from judgerun.errors import Problem, Refused
 from judgerun.files.budgets import stray_caps
 from judgerun.ledger.budget import Budget, Leaf
+from judgerun.model.condition import matches
 from judgerun.model.kept import Kept
 from judgerun.model.money import Nanos, format_usd
 from judgerun.model.request import RequestKey
@@ -109,6 +111,7 @@ def quote(project: Project, budget: Budget, *, only: str | None = None, limit: i
         told = changes(project, view, found.counts)
     if found.problems:
         raise Refused(found.problems)
+    _refuse_strange(only, [line.condition for line in found.lines])
     cap = min(
         cap.limit
         for cap in budget.caps
@@ -125,6 +128,13 @@ def quote(project: Project, budget: Budget, *, only: str | None = None, limit: i
         warnings=(*map(str, project.loaded.warnings), *_strays(project, budget, found, today)),
         prices=project.sheet.version,
     )
+
+
+def _refuse_strange(only: str | None, conditions: Sequence[str]) -> None:
+    """Raise Refused for a key that no condition has: a run of nothing would look like one that has nothing left to do."""
+    if only is not None and not any(matches(only, condition) for condition in conditions):
+        there = ", ".join(sorted({condition.split("@", 1)[0] for condition in conditions}))
+        raise Refused(Problem("command line", "--only", f"{only!r} is the key of no condition", f"there are {there}"))
 
 
 def _headroom(project: Project, budget: Budget, standing: Standing) -> Nanos:

@@ -45,8 +45,10 @@ class Result:
     state: State
 
     def document(self) -> dict[str, Any]:
-        """The object of `run --json`: the state, with how *this* process ended."""
+        """The object of `run --json`: the state, with how *this* process ended, though others may still run."""
         document = self.state.document()
+        if self.state.state == "running":
+            document |= {"state": "stopped" if document["cells"]["pending"] else "complete"}
         if self.reason is not None:
             document |= {"reason": self.reason}
         return {**document, "exit": int(self.code)}
@@ -90,6 +92,8 @@ async def run(
     held = budget if isinstance(budget, Budget) else find_budget(project.workspace.root, budget)
     providers = connect(project.deployments, project.experiment.models, project.workspace.environ)
     quoted = quote(project, held, only=only, limit=limit)
+    for change in quoted.changes:
+        log(change)
     refuse_unconfirmed(quoted, held, yes=yes)
     for warning in quoted.warnings:
         log(f"warning: {warning}")
@@ -117,7 +121,7 @@ async def run(
                     scrub=scrubber(project.deployments, project.workspace.environ).text,
                 )
                 said = Watch(progress=progress, flow=flow, cache=store, budget=held, now=0.0)
-                async with _saying(said, clock, watch), _signals(runner, signals, log):
+                async with _saying(said, clock, watch, log), _signals(runner, signals, log):
                     ending = await runner.main()
                 await store.plan(project.name, flow.digest, pinned(project))
                 known = _known(flow, ending) if only is None and limit is None else None
@@ -152,19 +156,28 @@ def pinned(project: Project) -> dict[str, str]:
 
 
 async def _pin(project: Project, store: Cache, log: Callable[[str], None]) -> None:
-    """Pin the digests of all files at the first run; tell what changed since."""
-    for file in await store.pin(project.name, pinned(project), texts(project)):
-        log(f"{file} changed since the last run: requests made from it are new ones")
+    """Pin the digests of all files at the first run. A change of files has been told with the quote; of weights it is told here."""
+    weights = weights_pins(project.profiles, project.experiment.models)
+    for changed in await store.pin(project.name, pinned(project), texts(project)):
+        if changed in weights:
+            log(f"{changed} changed since the last run: requests made from it are new ones")
 
 
 @asynccontextmanager
-async def _saying(watched: Watch, clock: WallClock, watch: Callable[[Watch], None] | None) -> AsyncIterator[None]:
+async def _saying(
+    watched: Watch, clock: WallClock, watch: Callable[[Watch], None] | None, log: Callable[[str], None]
+) -> AsyncIterator[None]:
     """Tell the cache (for `status` elsewhere) and the watcher, each second, how the run stands."""
+
+    def tell() -> None:
+        while watched.progress.news:
+            log(watched.progress.news.pop(0))
 
     async def say() -> None:
         while True:
             await asyncio.sleep(SAY_EVERY_S)
             now = clock.now()
+            tell()
             await watched.cache.progress(orjson.dumps(live(watched.progress, now)).decode())
             if watch is not None:
                 watch(
@@ -184,17 +197,20 @@ async def _saying(watched: Watch, clock: WallClock, watch: Callable[[Watch], Non
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
+        tell()
 
 
 def live(progress: Progress, now: float) -> Mapping[str, Any]:
     """What a running process says of itself."""
     calls, tokens = progress.rates(now)
+    troubles = progress.troubles(now)
     return {
         "in_flight": progress.in_flight,
         "calls_per_s": round(calls, 2),
         "tokens_per_s": round(tokens, 1),
         "waiting": dict(progress.waits()),
-        "next_try_s": {name: round(max(0.0, at - now), 1) for name, at in progress.next_try.items() if at > now},
+        "next_try_s": {name: round(after, 1) for name, (_, after) in troubles.items()},
+        "trouble": {name: why for name, (why, _) in troubles.items()},
         "idle": {cause: round(seconds, 1) for cause, seconds in progress.idle.items() if seconds},
     }
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from judgerun.api.running import Watch
-from judgerun.cli.words import Words
+from judgerun.cli.words import Words, plain
 from judgerun.model.money import format_usd
 from judgerun.plan.counts import Counts
 from judgerun.ports import Standing
@@ -51,7 +51,7 @@ class Panel:
         if self._live is not None:
             self._live.update(_picture(self._name, seen, counts, standing, left))
         elif self._shown % LINE_EVERY == 0:
-            self._words.log(_line(self._name, seen, counts, standing, left))
+            self._words.event(_line(self._name, seen, counts, standing, left))
         self._shown += 1
 
     def _left(self, seen: Watch, counts: tuple[Counts, ...]) -> float | None:
@@ -73,10 +73,12 @@ def _line(name: str, seen: Watch, counts: tuple[Counts, ...], standing: Standing
     calls, tokens = seen.progress.rates(seen.now)
     spend = standing.experiment
     waits = ", ".join(f"{cause} {cells}" for cause, cells in seen.progress.waits().items()) or "nothing"
+    troubles = seen.progress.troubles(seen.now).items()
+    told = "".join(f"; {provider}: {plain(why)}, next try in {after:.0f} s" for provider, (why, after) in troubles)
     return (
         f"{name}: {done} of {planned} done, {failed} failed; {calls:.1f} calls/s, {tokens:.0f} tokens/s; spent "
         f"[{format_usd(spend.low)}, {format_usd(spend.high)}] of {format_usd(seen.budget.total)} USD; "
-        f"{seen.progress.in_flight} in flight; waits for {waits}; {_time(left)}"
+        f"{seen.progress.in_flight} in flight; waits for {waits}; {_time(left)}{told}"
     )
 
 

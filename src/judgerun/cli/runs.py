@@ -16,7 +16,7 @@ from judgerun.api.state import State, state
 from judgerun.api.steering import ask_stop, budget_for
 from judgerun.cli.options import HERE, BudgetName, Here, Json, Name, Yes
 from judgerun.cli.panel import Panel
-from judgerun.cli.words import Words
+from judgerun.cli.words import Words, plain
 from judgerun.errors import Exit
 from judgerun.files.budgets import find_budget
 from judgerun.model.money import format_usd
@@ -111,7 +111,9 @@ def go(
             panel.show(seen)
 
         result = asyncio.run(
-            run_project(project, budget=held, yes=yes, only=only, limit=limit, signals=True, watch=watch, log=words.log)
+            run_project(
+                project, budget=held, yes=yes, only=only, limit=limit, signals=True, watch=watch, log=words.event
+            )
         )
     tell_state(words, result.state)
     if result.reason:
@@ -163,6 +165,8 @@ def tell_state(words: Words, found: State) -> None:
             f"process {process['pid']}: {process.get('in_flight', 0)} in flight, {process.get('calls_per_s', 0)} calls/s, "
             f"{process.get('tokens_per_s', 0)} tokens/s; waits for {waits}"
         )
+        for provider, why in process.get("trouble", {}).items():
+            words.say(f"{provider}: {plain(why)}; next try in {process['next_try_s'][provider]:.0f} s")
 
 
 def shorten(name: str, lines: list[dict[str, object]]) -> str:

@@ -6,10 +6,11 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
 
 import orjson
+import structlog
 from rich.console import Console
 from rich.table import Table
 
@@ -33,6 +34,21 @@ def plain(text: str) -> str:
     return _CONTROL.sub(lambda match: f"\\x{ord(match.group()):02x}", text)
 
 
+class _Lines:
+    """Where the log of a run goes: one line for each event."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def info(self, line: str) -> None:
+        """Print a line; a live panel stays below it."""
+        self._console.print(line, markup=False)
+
+
+def _line(_: Any, __: str, event: MutableMapping[str, Any]) -> str:
+    return f"{event['timestamp']} {scrub(str(event['event']))}"
+
+
 class Words:
     """What one command says. With `json` the only thing on stdout is the object given to `result`."""
 
@@ -41,14 +57,22 @@ class Words:
         width = None if sys.stdout.isatty() else 200
         self.out = Console(file=sys.stdout, highlight=False, soft_wrap=True, width=width)
         self.err = Console(file=sys.stderr, highlight=False, soft_wrap=True, width=width)
+        stamp = structlog.processors.TimeStamper(fmt="%Y-%m-%dT%H:%M:%SZ", utc=True)
+        self._events = structlog.wrap_logger(
+            _Lines(self.err), processors=[stamp, _line], wrapper_class=structlog.BoundLogger
+        )
 
     def say(self, text: str) -> None:
         """A line for people: on stdout, or on stderr when stdout belongs to JSON."""
         (self.err if self.json else self.out).print(scrub(text), markup=False)
 
     def log(self, text: str) -> None:
-        """A line of progress or warning, on stderr."""
+        """A line of warning, on stderr."""
         self.err.print(scrub(text), markup=False)
+
+    def event(self, text: str) -> None:
+        """A line of a run's log, on stderr, with its UTC time."""
+        self._events.info(text)
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str | None = None) -> None:
         """A table for people; numbers to the right."""

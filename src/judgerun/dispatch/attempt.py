@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from judgerun.dispatch import claim as claims
 from judgerun.dispatch.lane import Lane
-from judgerun.dispatch.retry import Again, CloseProvider, GiveUp, decide
+from judgerun.dispatch.retry import Again, CloseProvider, GiveUp, decide, says
 from judgerun.dispatch.room import Room
 from judgerun.dispatch.waits import Ended
 from judgerun.dispatch.work import State, Work
@@ -161,7 +161,7 @@ class Driver:
     async def _wait_for_window(self, work: Work, delay: float, held: _Held, tokens: int) -> None:
         """A window of the cache is full, by this run or by others."""
         now = self._given.clock.now()
-        self._room.progress.backoff(work.provider, now + delay, now)
+        self._room.progress.backoff(work.provider, now + delay, now, "its rate window is full")
         paced = work.route.paced
         if paced and paced[0].pace is not None:
             # Only the innermost: if it is the provider's window that is full, its other models learn it for themselves.
@@ -285,6 +285,7 @@ class Driver:
     def _answered(self, work: Work, attempt: int, closing: Closing) -> None:
         name = work.provider
         self._room.answered[name] = self._room.answered.get(name, 0) + 1
+        self._room.progress.trouble.pop(name, None)
         cells, work.cells = work.cells, []
         for cell, (_, reply, share) in zip(cells, closing.replies, strict=True):
             kept = Kept(reply=_slim(reply), attempt=attempt, experiment=self._given.experiment.name, cost=share)
@@ -320,7 +321,7 @@ class Driver:
                 work.waited += 0.0 if counted else after
                 work.enter(State.BACKOFF)
                 now = self._given.clock.now()
-                room.progress.backoff(name, now + after, now)
+                room.progress.backoff(name, now + after, now, room.scrub(says(failure)))
                 await room.waits.sleep("backoff", after, work)
                 work.enter(State.MONEY)
 

@@ -22,10 +22,12 @@ class Progress:
     open_work: int = 0  # cells (or batches of them) taken from the flow and not yet resolved or dropped
     calls: int = 0  # attempts closed
     tokens: int = 0  # of replies, input and output, where reported
+    news: list[str] = field(default_factory=list)  # what happened and is yet to be told; a watcher takes it out
     recovered: int = 0  # holds of dead processes that this run forfeited
     waiting: dict[WaitCause, int] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0))  # cells, now
     idle: dict[WaitCause, float] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0.0))  # cell-seconds so far
     next_try: dict[str, float] = field(default_factory=dict)  # provider -> when its next backoff ends
+    trouble: dict[str, str] = field(default_factory=dict)  # provider -> why its calls wait, until it answers again
     _recent: deque[tuple[int, int, int]] = field(default_factory=deque)  # (second, calls, tokens)
 
     def count(self, *, now: float, tokens: int) -> None:
@@ -51,11 +53,20 @@ class Progress:
         span = max(1.0, min(float(SPAN_S), now - held[0][0]))
         return sum(row[1] for row in held) / span, sum(row[2] for row in held) / span
 
-    def backoff(self, provider: str, until: float, now: float) -> None:
-        """A cell of the provider sleeps until then; the earliest such moment still to come is kept."""
+    def backoff(self, provider: str, until: float, now: float, why: str) -> None:
+        """A cell of the provider sleeps until then, and why; the earliest such moment still to come is kept."""
+        self.trouble[provider] = why
         held = self.next_try.get(provider)
         if held is None or held <= now or until < held:
             self.next_try[provider] = until
+
+    def troubles(self, now: float) -> Mapping[str, tuple[str, float]]:
+        """For each provider of which a cell sleeps now: why, and the seconds until the next try."""
+        return {
+            name: (self.trouble[name], at - now)
+            for name, at in self.next_try.items()
+            if at > now and name in self.trouble
+        }
 
     def waits(self) -> Mapping[WaitCause, int]:
         """The causes for which anything waits now, with the number of cells."""

@@ -16,10 +16,10 @@ async def recover(room: Room) -> None:
     """Forfeit what dead processes left open, and put it on record."""
     found = await room.given.store.recover()
     if found:
+        told = f"{found} holds of dead processes were forfeited"
         room.progress.recovered += found
-        await room.given.store.note(
-            "recover", room.given.experiment.name, f"{found} holds of dead processes were forfeited"
-        )
+        room.progress.news.append(told)
+        await room.given.store.note("recover", room.given.experiment.name, told)
 
 
 async def tick(room: Room, *, stop: Callable[[], None]) -> None:

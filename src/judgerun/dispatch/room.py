@@ -137,6 +137,7 @@ class Room:
         if name not in self.closed:
             self.closed[name] = why
             self.codes.setdefault(Exit.PROVIDER, f"{name}: {why}")
+            self.progress.news.append(f"provider {name} is closed, others go on: {why}")
             self.waits.end()
 
     def exhaust(self, scope: Scope) -> None:
@@ -145,6 +146,7 @@ class Room:
             return
         why = f"budget {self.given.budget.name}: {scope} exhausted"
         self.exhausted[scope] = why
+        self.progress.news.append(why)
         kinds = {cap.kind for cap in self.given.budget.caps if str(cap) == scope}
         if kinds & {"total", "day", "experiment"}:  # these cover every cell of the run
             self.halt(Exit.EXHAUSTED, why)
@@ -177,6 +179,7 @@ class Room:
         for condition, why in self.gates.look(counts):
             reason = f"gate of {condition}: {why}"
             self.codes.setdefault(Exit.GATE, reason)
+            self.progress.news.append(reason)
             self.waits.end()
             await self.given.store.note("gate", condition, why)
 
