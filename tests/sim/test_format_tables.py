@@ -406,3 +406,46 @@ def test_a_column_of_nothing_is_still_written(place: Place) -> None:
     place.do("run", fine=(0, 8))
     (row,) = place.rows("stages/j")
     assert (row["j.value"], row["j.parsed"], row["j.why"]) == (None, False, "no value")
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("def f(row):\n    raise KeyError('no such')\n", "map: KeyError: 'no such'"),
+        ("def f(row):\n    return [1, 2]\n", "map: 2 rows of one, more than rows_max = 1"),
+        ("def f(row):\n    return {'id': None, 'value': 1} if row['id'] == 'r0' else 5\n", None),
+    ],
+)
+def test_a_row_that_no_function_made_is_an_error(place: Place, body: str, told: str | None) -> None:
+    """What a map could not make is counted as failed below it, is an error of the audit and blocks the seal. An id that is
+    null is the row's own."""
+    place.write(
+        """
+[data.t]
+path = "t.jsonl"
+[[stage]]
+name = "m"
+kind = "map"
+from = "t"
+call = "rows:f"
+[[stage]]
+name = "k"
+kind = "judge"
+from = "m"
+models = ["one"]
+prompts = ["p"]
+parse = { kind = "json", value = "v" }
+""",
+        {"t.jsonl": lines({"id": "r0"}, {"id": "r1"}), "rows.py": body, "p.md": "{{ id }} {{ value }}\n" + stated(v=1)},
+    )
+    place.do("run", fine=(0, 8))
+    if told is None:
+        assert place.counts() == {"k/one/p@m@t": (2, 2, 0, 0)}
+        assert [row["id"] for row in place.rows("stages/m")] == ["r0", "r1"]
+        return
+    assert place.counts() == {"k/one/p@m@t": (2, 0, 2, 0)}
+    findings = place.do("audit", fine=(8,)).json["findings"]
+    (unmade,) = [one for one in findings if one["check"] == "unmade"]
+    assert (unmade["severity"], unmade["condition"], unmade["value"]) == ("error", "m@t", 1.0)
+    assert told in unmade["message"]
+    place.do("seal", fine=(8,))

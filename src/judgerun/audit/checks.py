@@ -36,6 +36,7 @@ CHECKS: tuple[Check, ...] = (
     Check(sources.check_shared, ("shared",)),
     Check(sources.check_fallbacks, ("fallback",)),
     Check(sources.check_folds, ("incomplete",)),
+    Check(sources.check_made, ("unmade",)),
     Check(ledger.check_closings, ("closings",)),
     Check(ledger.check_account, ("account",)),
     Check(ledger.check_attempts, ("attempts",)),

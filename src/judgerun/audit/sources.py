@@ -138,3 +138,26 @@ def check_folds(evidence: Evidence) -> Iterator[Finding]:
                 message=f"{count} of {totals[condition]} folds have fewer concluded members than asked for",
                 value=count / totals[condition],
             )
+
+
+def check_made(evidence: Evidence) -> Iterator[Finding]:
+    """Rows that a stage which sends nothing could not make (a map's function that raised, a reply with more rows than its
+    bound): an error, since no rate of replies holds them. What failed further up is judged there.
+    """
+    sends = {counts.stage for counts in evidence.counts}
+    rows = [row for stage, held in evidence.rows.items() if stage not in sends for row in held]
+    totals = Counter(row.condition.name for row in rows)
+    failed: dict[str, Counter[str]] = {}
+    for row in rows:
+        if row.state == "failed" and not row.reason.startswith("upstream "):
+            failed.setdefault(row.condition.name, Counter())[row.reason] += 1
+    for condition, reasons in sorted(failed.items()):
+        count = reasons.total()
+        yield Finding(
+            check="unmade",
+            severity="error",
+            condition=condition,
+            message=f"{count} of {totals[condition]} rows could not be made: {reasons.most_common(1)[0][0]}",
+            value=count / totals[condition],
+            evidence=tuple(f"{reason}: {n}" for reason, n in sorted(reasons.items())),
+        )

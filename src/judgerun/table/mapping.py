@@ -41,7 +41,7 @@ def whole(function: Function, scopes: Sequence[Mapping[str, Any]], rows: Sequenc
     known = {row.id: row for row in reversed(rows)}
     made = []
     for item in given:
-        if not isinstance(item, Mapping) or "id" not in item:
+        if not isinstance(item, Mapping) or item.get("id") is None:
             raise MapError(f"a record with an id was expected, not {item!r:.80}")
         id = str(item["id"])
         own = {name: value for name, value in item.items() if name != "id"}
@@ -76,7 +76,7 @@ def _made(row: Row, given: Any, id: str, stage: str) -> Row:
     if isinstance(given, Mapping):
         own = {name: value for name, value in given.items() if name != "id"}
         outcome = Outcome(value=own.get("value"), extra=own)
-        id = str(given.get("id", id))
+        id = id if given.get("id") is None else str(given["id"])
     else:
         outcome = Outcome(value=given)
     return replace(row, id=id, stages={**row.stages, stage: outcome})
