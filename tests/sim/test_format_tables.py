@@ -449,3 +449,55 @@ parse = { kind = "json", value = "v" }
     assert (unmade["severity"], unmade["condition"], unmade["value"]) == ("error", "m@t", 1.0)
     assert told in unmade["message"]
     place.do("seal", fine=(8,))
+
+
+AFTER = """
+[data.t]
+path = "t.jsonl"
+[[stage]]
+name = "solve"
+kind = "solve"
+from = "t"
+models = ["one", "two"]
+prompts = ["p"]
+draws = 2
+parse = { kind = "json", value = "v" }
+[[stage]]
+name = "mean"
+kind = "fold"
+from = "solve"
+over = "draw"
+rule = "mean"
+[[stage]]
+name = "k"
+kind = "grade"
+from = "mean"
+models = ["one"]
+prompts = ["q"]
+where = "solve.lineage == 'north'"
+slices = ["solve.model"]
+"""
+
+
+def test_folded_rows_know_whom_they_asked(place: Place) -> None:
+    """Behind a fold a stage still shows the model and lineage that all members share; what each was answered is gone, and an
+    expression that names it is refused before anything is bought.
+    """
+    files = {
+        "t.jsonl": lines({"id": "r0"}, {"id": "r1"}),
+        "p.md": "{{ id }}\n" + stated(v=4),
+        "q.md": "{{ id }} {{ mean.value }} {{ solve.model }}\n" + stated(v=1),
+    }
+    for name in ("solve.reply", "solve.value", "reply"):
+        place.write(AFTER, {**files, "q.md": f"{{{{ {name} }}}}\n"})
+        (problem,) = place.do("check", fine=(2,)).problems
+        assert f"names '{name}', which its rows do not have" in problem
+    place.write(AFTER, files)
+    place.do("run")
+    assert place.counts() == {
+        "solve/one/p@t": (4, 4, 0, 0),
+        "solve/two/p@t": (4, 4, 0, 0),
+        "k/one/q@mean@solve/one/p@t": (2, 2, 0, 0),
+        "k/one/q@mean@solve/two/p@t": (0, 0, 0, 0),
+    }
+    assert {(row["mean.value"], row["solve.model"]) for row in place.rows("stages/k")} == {(4.0, "one")}

@@ -26,6 +26,8 @@ from judgerun.model.rows import Table
 from judgerun.table.conditions import asked, embedded, locate, matching, orders, paired, source, through
 from judgerun.table.explode import bound
 
+COMMON = frozenset({"model", "prompt", "variant", "lineage", "order"})
+"""What folded rows may still have in common of a chat stage."""
 _CANDIDATE = frozenset({"id", "score", "rank"})
 
 
@@ -227,22 +229,37 @@ def _pair(stage: Pair, branch: Branch) -> Branch:
 
 def _fold(stage: Fold, branch: Branch) -> Branch:
     attributes = frozenset({"value", "incomplete", "n", "of", "why"})
-    seen = branch.via(stage.name, attributes, {"value"})
     name = stage.over.rpartition(".")[2]
+    folded = draw_stage(stage.over, branch) if name == "draw" else locate(stage.over, branch.conditions)
+    seen = _together(branch, folded, name).via(stage.name, attributes, {"value"})
     if stage.over == "rows":
         most = branch.before if branch.before is not None and stage.by is None else max(branch.ids.values(), default=0)
         ids = {through(condition, stage.name): min(count, most) for condition, count in branch.ids.items()}
         return replace(seen.under(ids), open=branch.open or stage.by is not None, before=None)
     if name == "draw":
-        drawn = draw_stage(stage.over, branch)
-        draws = {key: count for key, count in branch.draws.items() if key != drawn}
+        draws = {key: count for key, count in branch.draws.items() if key != folded}
         return replace(seen.under({through(c, stage.name): n for c, n in branch.ids.items()}), draws=draws)
-    table = locate(stage.over, branch.conditions)
     ids = {}
     for condition, count in branch.ids.items():
-        folded = through(condition if table is None else condition.fold(table, name), stage.name)
-        ids[folded] = max(ids.get(folded, 0), count)
+        made = through(condition if folded is None else condition.fold(folded, name), stage.name)
+        ids[made] = max(ids.get(made, 0), count)
     return seen.under(ids)
+
+
+def _together(branch: Branch, folded: str | None, coordinate: str) -> Branch:
+    """What rows that are folded show of the stages in which they went apart: whom they asked, where it is the same in all;
+    no longer what each was answered. Stages upstream of the folded one stay as they are.
+    """
+    if folded is None or folded not in branch.stages:
+        return branch
+    names = list(branch.stages)
+    gone = {"model", "lineage"} if coordinate == "model" else {coordinate}
+    stages = dict(branch.stages)
+    for name in names[names.index(folded) :]:
+        held = stages[name]
+        if held is not None and "reply" in held:
+            stages[name] = COMMON - gone if name == folded else COMMON
+    return replace(branch, stages=stages, bare=branch.bare - {"reply"})
 
 
 def draw_stage(over: str, branch: Branch) -> str | None:

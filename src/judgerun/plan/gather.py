@@ -20,6 +20,8 @@ from judgerun.table.row import Outcome, Row
 Draws = tuple[tuple[str, int], ...]
 Group = tuple[str, str, Draws]  # condition after the fold, id after the fold, draws that stay
 
+TOGETHER = ("model", "prompt", "variant", "lineage", "order")
+"""What rows that were folded may still have in common of a stage."""
 ROWS = "rows"
 
 
@@ -120,7 +122,7 @@ class FoldNode(Stageful):
             condition=self._to[first.condition.name],
             draws=draws,
             fields=shared([row.fields for row in members]),
-            stages=shared([row.stages for row in members]),
+            stages=histories(members),
             joined=shared([row.joined for row in members]),
             origins=origins,
             state="live",
@@ -158,6 +160,27 @@ class FoldNode(Stageful):
             return found[self.stage.value]
         known = {name: value for name, value in found.items() if value is not None}
         return known if len(known) == len(found) else None
+
+
+def histories(rows: Sequence[Row]) -> Mapping[str, Outcome]:
+    """The stages through which all these rows went: where they went apart, what their outcomes have in common. Rows that did
+    not go through count only where none did.
+    """
+    live = [row.stages for row in rows if row.state == "live"] or [row.stages for row in rows]
+    first = live[0]
+    if all(stages is first for stages in live):
+        return first
+    names = [name for name in first if all(name in stages for stages in live)]
+    return {name: _common([stages[name] for stages in live]) for name in names}
+
+
+def _common(outcomes: Sequence[Outcome]) -> Outcome:
+    """Who was asked, and fields of the rows' own, as far as they are the same in all; what was answered belongs to each."""
+    first = outcomes[0]
+    if all(outcome is first for outcome in outcomes):
+        return first
+    same = {name: getattr(first, name) for name in TOGETHER if len({getattr(one, name) for one in outcomes}) == 1}
+    return Outcome(**same, extra=shared([outcome.extra for outcome in outcomes]))
 
 
 def shared(records: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:

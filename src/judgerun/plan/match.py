@@ -11,7 +11,7 @@ from judgerun.errors import Problem
 from judgerun.model.condition import FOLDED, Condition
 from judgerun.model.experiment import Pair
 from judgerun.plan.entry import Entry
-from judgerun.plan.gather import Draws, shared
+from judgerun.plan.gather import Draws, histories, shared
 from judgerun.plan.node import Common, Stageful
 from judgerun.table.conditions import locate, paired
 from judgerun.table.expression import Expression, ExpressionError
@@ -141,7 +141,7 @@ class PairNode(Stageful):
             id=by,
             condition=condition,
             fields=shared([a.fields, b.fields]),
-            stages=shared([a.stages, b.stages]),
+            stages=histories([a, b]),
             joined={**shared([a.joined, b.joined]), **sides},
             state=state,
             reason=reason,
