@@ -82,7 +82,9 @@ _ENVIRONMENT = environment(
 
 @lru_cache(maxsize=1024)
 def _template(text: str) -> Template:
-    return _ENVIRONMENT.from_string(_trimmed(text))
+    made = _ENVIRONMENT.from_string(_trimmed(text))
+    made.globals = {}  # there are none; Jinja2's own chain of empty mappings is walked at every rendering
+    return made
 
 
 def _trimmed(text: str) -> str:
