@@ -21,12 +21,13 @@ _WORD = re.compile(r"[^\W\d_]+")
 class Echo:
     """One reply beside the prompt that it answers."""
 
-    __slots__ = ("_marker", "_prompt", "_reply", "_squeezed")
+    __slots__ = ("_folded", "_marker", "_prompt", "_reply", "_squeezed")
 
     def __init__(self, reply: str, prompt: str, marker: re.Pattern[str] | None) -> None:
         self._reply = reply
         self._prompt = prompt
         self._marker = marker
+        self._folded: str | None = None
         self._squeezed: str | None = None
 
     @property
@@ -44,11 +45,18 @@ class Echo:
         words = _WORD.findall(f"{self._own(left)}\n{self._own(right)}")
         if len(words) < WORDS or sum(map(len, words)) < LETTERS:
             return False
-        return squeeze(left + self._reply[start:end] + right) in self._text
+        return self._prompted(left + self._reply[start:end] + right)
 
     def quotes(self, start: int, end: int) -> bool:
         """Whether `reply[start:end]` itself, whatever surrounds it, stands in the prompt."""
-        return squeeze(self._reply[start:end]) in self._text
+        return self._prompted(self._reply[start:end])
+
+    def _prompted(self, piece: str) -> bool:
+        """Whether the piece stands in the prompt. Most have a word that does not: then the long prompt need not be squeezed."""
+        sought = squeeze(piece)
+        if self._folded is None:
+            self._folded = self._prompt.casefold()
+        return all(word in self._folded for word in sought.split()) and sought in self._text
 
     def _own(self, side: str) -> str:
         return side if self._marker is None else self._marker.sub(" ", side)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judgerun.model.experiment import ParseRule
+from judgerun.table.echo import Echo, squeeze
 from judgerun.table.parse import parse
 
 CHOICE = ParseRule(kind="choice")
@@ -43,6 +44,17 @@ def test_the_whole_prompt_is_an_echo(rule: ParseRule) -> None:
 def test_no_prompt_parses_as_its_own_answer(prompt: str, rule: ParseRule) -> None:
     """Whatever the prompt and the rule: the prompt as the reply is not parsed."""
     assert not parse(rule, prompt, prompt=prompt, candidates=10).parsed
+
+
+@given(st.data(), st.text(alphabet="aAbß İς.\n\u00a0 "))
+def test_a_quote_is_found_whatever_its_white_space_and_case(data: st.DataObject, prompt: str) -> None:
+    """A piece stands in the prompt exactly where it does once both are squeezed; any slice of the prompt does."""
+    start = data.draw(st.integers(0, len(prompt)))
+    end = data.draw(st.integers(start, len(prompt)))
+    piece = data.draw(st.sampled_from([prompt[start:end], prompt[start:end].upper(), prompt[start:end][::-1]]))
+    stands = Echo(piece, prompt, None).quotes(0, len(piece))
+    assert stands == (squeeze(piece) in squeeze(prompt))
+    assert stands or piece != prompt[start:end]
 
 
 @pytest.mark.parametrize(
