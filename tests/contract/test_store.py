@@ -610,6 +610,26 @@ async def test_cancelled_caller_loses_nothing(world: World) -> None:
     world.check()
 
 
+async def test_a_reservation_told_to_a_cancelled_caller_is_voided(world: World) -> None:
+    """Cancelled in the moment between the writer's answer and its own waking, a reserver sends nothing: the hold comes back."""
+    if world.kind != "aiosqlite":
+        pytest.skip("an inline store never suspends")
+    asking: list[asyncio.Task[object]] = []
+
+    async def first() -> None:
+        await world.store.note("probe", "x", "answered in one group with the reservation, and before it")
+        asking[0].cancel()
+
+    leading = asyncio.ensure_future(first())
+    asking.append(asyncio.ensure_future(world.store.reserve(claim(chat(1)))))
+    await asyncio.gather(leading, *asking, return_exceptions=True)
+    assert asking[0].cancelled()
+    await world.store.note("probe", "x", "after the giving back")
+    assert not world.store.is_open(chat(1).key)
+    assert world.store.standing().budget == Spend()
+    world.check()
+
+
 async def test_closed_store_says_so(tmp_path: Path) -> None:
     """What is queued before `aclose` is done; what comes after is refused."""
     store = await Cache.open(tmp_path / "cache.db", clock=HandClock())

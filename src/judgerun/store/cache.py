@@ -20,7 +20,7 @@ from typing import Any, Self, TypeVar
 import aiosqlite
 
 from judgerun.errors import StoreError
-from judgerun.ledger.entry import Amount, Decision, EntryKind
+from judgerun.ledger.entry import Amount, EntryKind
 from judgerun.ports import Claim, Clock, Closing, Grant
 from judgerun.store.anchor import Anchor
 from judgerun.store.books import Books, Operation
@@ -84,15 +84,15 @@ class Cache(Front):
         """As `Front.reserve`. When the caller is cancelled while it waits, the attempt is given back: nobody will send it."""
         future = self._submit(partial(self._books.reserve, claim, self._clock.wall()))
         try:
-            grant: Grant = await asyncio.shield(future)
+            grant: Grant = await future
         except asyncio.CancelledError:
-            future.add_done_callback(self._give_back)
+            if not future.cancelled() and future.exception() is None:  # it was told in the same moment
+                self._unheard(future.result())
             raise
         return grant
 
     async def _do(self, operation: Callable[[], T]) -> T:
-        # Shielded: the future is the writer's, which answers it whether or not the caller still waits.
-        result: T = await asyncio.shield(self._submit(operation))
+        result: T = await self._submit(operation)
         return result
 
     def _submit(self, operation: Operation) -> asyncio.Future[Any]:
@@ -103,13 +103,10 @@ class Cache(Front):
         self._ready.set()
         return future
 
-    def _give_back(self, future: asyncio.Future[Grant]) -> None:
-        """Void, unsent, an attempt whose reserver was cancelled before it was told."""
-        if future.cancelled() or future.exception() is not None:
-            return
-        grant = future.result()
-        if grant.decision is Decision.RESERVED and grant.attempt is not None:
-            void = Closing(attempt=grant.attempt, kind=EntryKind.VOID, amount=Amount(), sent=False)
+    def _unheard(self, result: Any) -> None:
+        """What the writer did for a caller that was cancelled stays done; but an attempt that nobody will send is void."""
+        if isinstance(result, Grant) and result.attempt is not None:
+            void = Closing(attempt=result.attempt, kind=EntryKind.VOID, amount=Amount(), sent=False)
             operation = partial(self._books.close, void, self._clock.wall())
             self._queue.append((operation, asyncio.get_running_loop().create_future()))
             self._ready.set()
@@ -135,6 +132,7 @@ class Cache(Front):
     def _answer(self, group: Sequence[tuple[Operation, asyncio.Future[Any]]], results: Sequence[Any]) -> None:
         for (_, future), result in zip(group, results, strict=True):
             if future.cancelled():
+                self._unheard(result)
                 continue
             if not isinstance(result, BaseException):
                 future.set_result(result)
