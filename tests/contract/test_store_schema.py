@@ -7,6 +7,7 @@ import re
 import sqlite3
 import subprocess
 import sys
+import threading
 import warnings
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from judgerun.store import schema
 from judgerun.store.inline import Inline
 from judgerun.store.locks import Locks
 from judgerun.store.queries import SQL, load, read
-from judgerun.store.schema import MIGRATIONS, open_reader, open_writer, refuse_network, statements
+from judgerun.store.schema import MIGRATIONS, made, open_reader, open_writer, refuse_network, statements
 from judgerun.store.snapshot import TABLES
 
 
@@ -259,3 +260,39 @@ def test_a_forked_child_holds_nothing(tmp_path: Path) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert mine.alive(3)
     mine.close()
+
+
+def test_a_cache_that_is_being_made_is_waited_for(tmp_path: Path) -> None:
+    """Between the first byte of a cache and its first commit a reader waits for its maker; a maker that died left no cache."""
+    path = tmp_path / "cache.db"
+    assert not made(path)
+    path.touch()
+    assert not made(path)  # nobody makes it: whoever did is dead
+    maker = subprocess.Popen(
+        [sys.executable, "-c", MAKER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert maker.stdin is not None
+    assert maker.stdout is not None
+    assert maker.stdout.readline() == "locked\n"
+    threading.Timer(0.3, lambda: print("go", file=maker.stdin, flush=True)).start()
+    assert made(path)
+    assert maker.wait(timeout=20) == 0
+    maker.stdin.close()
+    maker.stdout.close()
+    (tmp_path / "other.db").write_text("no database, and longer than the hundred bytes of a header" * 3)
+    assert made(tmp_path / "other.db")  # a file of somebody else's: opening it says so
+
+
+MAKER = """
+import sqlite3, sys
+from pathlib import Path
+from judgerun.store.locks import Locks
+path = Path(sys.argv[1])
+with Locks(path).opening():
+    print("locked", flush=True)
+    sys.stdin.readline()
+    connection = sqlite3.connect(path)
+    connection.execute("create table t (a)")
+    connection.commit()
+    connection.close()
+"""

@@ -27,6 +27,7 @@ from judgerun.model.rows import Table
 from judgerun.plan.flow import Flow
 from judgerun.providers.local import PROFILE as local_profile
 from judgerun.providers.open import profile, unsent
+from judgerun.store.schema import made
 from judgerun.store.snapshot import Snapshot
 
 FREE = PriceSpec(input=0, output=0)
@@ -242,7 +243,7 @@ def nothing(_: RequestKey) -> None:
 @contextmanager
 def snapshot(path: Path) -> Iterator[Snapshot | None]:
     """A read-only view of a cache; None when there is no cache yet."""
-    if not path.exists():
+    if not made(path):
         yield None
         return
     with Snapshot.open(path) as view:

@@ -101,6 +101,37 @@ def open_reader(path: Path, *, immutable: bool = False) -> sqlite3.Connection:
         return connection
 
 
+def made(path: Path) -> bool:
+    """Whether a cache, or anything that is no cache, stands at `path`; False where there is none yet. One that another process
+    is just making is waited for: until its first commit it looks like an empty database, or a locked one.
+    """
+    if not path.exists():
+        return False
+    if _filled(path, unknown=False):
+        return True
+    locks = Locks(path)
+    try:
+        with locks.opening():
+            return path.exists() and _filled(path, unknown=True)
+    finally:
+        locks.close()
+
+
+def _filled(path: Path, *, unknown: bool) -> bool:
+    """Whether a file has tables; `unknown` where SQLite does not say."""
+    try:
+        connection = sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True)
+        try:
+            (tables,) = connection.execute("select count(*) from sqlite_master").fetchone()
+        finally:
+            connection.close()
+    except sqlite3.OperationalError:
+        return unknown
+    except sqlite3.DatabaseError:
+        return True
+    return bool(tables)
+
+
 @contextmanager
 def wrapped(path: Path | None) -> Iterator[None]:
     """What SQLite or the disk refuses in the block becomes a StoreError with its cause."""

@@ -178,14 +178,16 @@ def test_progress_tells_rates_of_the_last_seconds() -> None:
 
 
 def test_progress_tells_the_next_try_of_a_provider() -> None:
-    """The earliest moment still to come."""
+    """The earliest moment still to come, and the latest reason; nothing once the moment has passed."""
     progress = Progress()
-    progress.backoff("lab", 30.0, 0.0)
-    progress.backoff("lab", 20.0, 0.0)
-    progress.backoff("lab", 40.0, 0.0)
+    progress.backoff("lab", 30.0, 0.0, "overloaded")
+    progress.backoff("lab", 20.0, 0.0, "overloaded")
+    progress.backoff("lab", 40.0, 0.0, "overloaded")
     assert progress.next_try == {"lab": 20.0}
-    progress.backoff("lab", 40.0, 25.0)
+    progress.backoff("lab", 40.0, 25.0, "not sent")
     assert progress.next_try == {"lab": 40.0}
+    assert progress.troubles(30.0) == {"lab": ("not sent", 10.0)}
+    assert progress.troubles(40.0) == {}
 
 
 async def test_wall_clock_is_this_machines() -> None:
