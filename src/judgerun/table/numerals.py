@@ -51,10 +51,13 @@ class Span(Generic[Value]):
     value: Value
 
 
-def numerals(text: str, *, signed: bool = False) -> Iterator[Span[int]]:
-    """The whole numbers that stand alone in `text`, in order; negative ones too where `signed`."""
+def numerals(text: str, *, signed: bool = False, backwards: bool = False) -> Iterator[Span[int]]:
+    """The whole numbers that stand alone in `text`, in order, or `backwards`, each looked at when it is asked for: a long
+    reply has hundreds, of which a rule reads one. Negative ones too where `signed`.
+    """
     markers = {found.start(1) for found in _LIST_MARKER.finditer(text)}
-    for found in re.finditer(r"[0-9]+", text):
+    runs = list(re.finditer(r"[0-9]+", text))
+    for found in reversed(runs) if backwards else runs:
         start, end = found.span()
         if start in markers:
             continue

@@ -88,13 +88,17 @@ def _behind(marker: re.Pattern[str], text: str) -> int:
 
 def _number(rule: ParseRule, text: str, start: int, echo: Echo, candidates: int | None) -> int:
     low, high = _range(rule, candidates)
-    spans = [span for span in numerals(text, signed=low < 0) if span.start >= start]
-    if not spans:
-        raise _Unparsed("no match")
-    within = [span for span in spans if low <= span.value <= high]
-    if not within:
-        raise _Unparsed("out of range")
-    return _taken(rule, within, echo).value
+    why = "no match"
+    for span in numerals(text, signed=low < 0, backwards=rule.take == "last"):
+        if span.start < start:
+            continue
+        if not low <= span.value <= high:
+            why = "out of range" if why == "no match" else why
+        elif echo.repeats(span.start, span.end):
+            why = "echo"
+        else:
+            return span.value
+    raise _Unparsed(why)
 
 
 def _range(rule: ParseRule, candidates: int | None) -> tuple[int, int]:
