@@ -34,18 +34,22 @@ T = TypeVar("T")
 GROUP_MAX = 512  # operations in one transaction
 
 
+Queued = tuple[Operation, asyncio.Future[Any]]
+
+
 class Writer(aiosqlite.Connection):
     """An aiosqlite connection that can run a whole function in its thread."""
 
-    async def run(self, function: Callable[[], T]) -> T:
+    def start(self, function: Callable[[], T]) -> asyncio.Future[T]:
         """The result of `function`, run in the connection's thread.
 
         aiosqlite offers one statement per hop between threads; a group of hundreds of operations wants one hop in all.
-        `_execute` is the method by which aiosqlite itself hands every statement over (stable since 0.1, pinned by us to a
-        minor version), and the thread is still its own: the connection is used by nobody else.
+        `_tx` is the queue by which aiosqlite itself hands every statement over (pinned by us to a minor version), and the
+        thread is still its own: the connection is used by nobody else.
         """
-        result: T = await self._execute(function)  # type: ignore[no-untyped-call]
-        return result
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._tx.put_nowait((future, function))
+        return future
 
 
 class Cache(Front):
@@ -54,10 +58,11 @@ class Cache(Front):
     def __init__(self, *, path: Path, clock: Clock, locks: Locks, writer: Writer, books: Books, reader: Reader) -> None:
         super().__init__(path=path, clock=clock, locks=locks, books=books, reader=reader)
         self._writer = writer
-        self._queue: deque[tuple[Operation, asyncio.Future[Any]]] = deque()
-        self._ready = asyncio.Event()
+        self._queue: deque[Queued] = deque()
+        self._loop = asyncio.get_running_loop()
+        self._busy = False  # a group is in the thread, or about to be
         self._closing = False
-        self._task = asyncio.get_running_loop().create_task(self._write(), name="cache writer")
+        self._drained: asyncio.Future[None] | None = None  # awaited by whoever closes
 
     @classmethod
     async def open(cls, path: Path | str, *, clock: Clock) -> Self:
@@ -96,40 +101,45 @@ class Cache(Front):
         return result
 
     def _submit(self, operation: Operation) -> asyncio.Future[Any]:
-        if self._closing or self._task.done():
+        if self._closing:
             raise StoreError(f"{self.path} is closed")
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        return self._enqueue(operation)
+
+    def _enqueue(self, operation: Operation) -> asyncio.Future[Any]:
+        future: asyncio.Future[Any] = self._loop.create_future()
         self._queue.append((operation, future))
-        self._ready.set()
+        if not self._busy:
+            self._busy = True
+            self._loop.call_soon(self._next)  # not at once: what comes in the same turn of the loop shares the commit
         return future
 
     def _unheard(self, result: Any) -> None:
         """What the writer did for a caller that was cancelled stays done; but an attempt that nobody will send is void."""
         if isinstance(result, Grant) and result.attempt is not None:
             void = Closing(attempt=result.attempt, kind=EntryKind.VOID, amount=Amount(), sent=False)
-            operation = partial(self._books.close, void, self._clock.wall())
-            self._queue.append((operation, asyncio.get_running_loop().create_future()))
-            self._ready.set()
+            self._enqueue(partial(self._books.close, void, self._clock.wall()))
 
-    async def _write(self) -> None:
-        """The one writer: take what is queued, commit, answer, repeat; ends when closing and nothing is queued."""
-        while True:
-            if not self._queue:
-                if self._closing:
-                    return
-                self._ready.clear()
-                await self._ready.wait()
-                continue
-            group = [self._queue.popleft() for _ in range(min(len(self._queue), GROUP_MAX))]
-            operations = [operation for operation, _ in group]
-            try:
-                results = await self._writer.run(partial(self._books.transact, operations))
-            except BaseException as error:
-                self._answer(group, [StoreError(f"{self.path}: the writer was stopped")] * len(group))
-                raise error
-            self._answer(group, results)
+    # The writer is a chain of callbacks and no task: when a loop ends, it cancels every task, and whoever then forfeits what is
+    # in flight needs a writer that still works.
 
-    def _answer(self, group: Sequence[tuple[Operation, asyncio.Future[Any]]], results: Sequence[Any]) -> None:
+    def _next(self) -> None:
+        """Hand the next group to the thread; rest when there is none."""
+        if not self._queue:
+            self._busy = False
+            if self._drained is not None and not self._drained.done():
+                self._drained.set_result(None)
+            return
+        group = [self._queue.popleft() for _ in range(min(len(self._queue), GROUP_MAX))]
+        running = self._writer.start(partial(self._books.transact, [operation for operation, _ in group]))
+        running.add_done_callback(partial(self._written, group))
+
+    def _written(self, group: Sequence[Queued], running: asyncio.Future[list[Any]]) -> None:
+        """Answer a group, and go on with the next."""
+        error = running.exception()
+        self._answer(group, running.result() if error is None else [error] * len(group))
+        self._next()
+
+    def _answer(self, group: Sequence[Queued], results: Sequence[Any]) -> None:
         for (_, future), result in zip(group, results, strict=True):
             if future.cancelled():
                 self._unheard(result)
@@ -148,9 +158,10 @@ class Cache(Front):
         if self._closing:
             return
         self._closing = True
-        self._ready.set()
         try:
-            await asyncio.shield(self._task)
+            if self._busy:
+                self._drained = self._loop.create_future()
+                await self._drained
         finally:
             self._reader.close()
             await self._writer.close()
