@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -16,6 +17,7 @@ from typing import Any
 
 import pytest
 
+import judgerun
 from fakes.simulator import JUDGERUN, Simulator, simulator
 
 CANARY = "sk-canary-0123456789abcdef"
@@ -604,3 +606,28 @@ def test_a_wrong_command_line_is_2(place: Path) -> None:
         assert command(place, "http://127.0.0.1:9/v1", *words).code == 2
     help_text = subprocess.run([str(JUDGERUN), "--help"], capture_output=True, text=True, check=True).stdout
     assert "130 interrupted" in " ".join(help_text.split())
+
+
+def test_a_caller_that_breaks_leaves_no_hold(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When a program's own error ends the event loop in the middle of `judgerun.run`, the loop ends, what was in flight is
+    forfeited, and the next run goes on.
+    """
+    monkeypatch.setenv("SIM_KEY", CANARY)
+    with simulator(tmp_path / "bill.jsonl", seed=6, pace=8.0) as provider:
+        monkeypatch.setenv("SIM_URL", provider.url)
+        experiment = judgerun.load(place / "prompts" / "tone")
+
+        async def main() -> None:
+            task = asyncio.create_task(judgerun.run(experiment, budget="main"))
+            while len(provider.rows()) < 6:
+                assert not task.done()
+                await asyncio.sleep(0.05)
+            raise RuntimeError("the caller's own error")
+
+        with pytest.raises(RuntimeError, match="the caller's own error"):
+            asyncio.run(main())
+        after = command(place, provider.url, "status", "tone", "--json").json
+        assert after["state"] == "stopped"
+        assert after["spend"]["held_usd"] == "0.00"
+        assert Decimal(after["spend"]["high_usd"]) * 10**9 >= provider.nanos()
+        assert command(place, provider.url, "run", "tone").code == 0
