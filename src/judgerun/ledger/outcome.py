@@ -51,6 +51,7 @@ TABLE: dict[Case, Rule] = {
     Case.DOUBTFUL: Rule(EntryKind.FORFEIT, "hold", "it may have been charged: unknown is spent"),
 }
 
+_BUCKETS = tuple(bucket.name for bucket in fields(Usage))
 _FAILED = {Billable.NO: Case.NOT_CHARGED, Billable.YES: Case.CHARGED, Billable.UNKNOWN: Case.DOUBTFUL}
 
 
@@ -82,7 +83,7 @@ def outcome(answer: Sequence[Reply] | Failure, *, price: Price | None, hold: Amo
 
 def _outcome(case: Case, *, bill: Amount, hold: Amount, shares: tuple[Nanos | None, ...]) -> Outcome:
     rule = TABLE[case]
-    amount = {"bill": bill, "hold": hold, "nothing": Amount()}[rule.books]
+    amount = bill if rule.books == "bill" else hold if rule.books == "hold" else Amount()
     return Outcome(case=case, kind=rule.kind, amount=amount, because=rule.because, shares=shares)
 
 
@@ -94,8 +95,9 @@ def total_usage(replies: Iterable[Reply]) -> Usage | None:
     usages = [_billed(reply) for reply in replies]
     if any(usage.input is None or usage.output is None for usage in usages):
         return None
-    names = [field.name for field in fields(Usage)]
-    return Usage(**{name: _sum([getattr(usage, name) for usage in usages]) for name in names})
+    if len(usages) == 1:
+        return usages[0]
+    return Usage(**{name: _sum([getattr(usage, name) for usage in usages]) for name in _BUCKETS})
 
 
 def _billed(reply: Reply) -> Usage:
@@ -122,6 +124,8 @@ def apportion(total: int, weights: Sequence[int]) -> list[int]:
     """
     if total < 0 or not weights or min(weights) < 0:
         raise ValueError("apportion needs a total and weights that are not negative")
+    if len(weights) == 1:
+        return [total]
     whole = sum(weights)
     if whole == 0:
         weights, whole = [1] * len(weights), len(weights)
