@@ -113,8 +113,9 @@ class Http:
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
 
-    async def send(self, call: WireCall, *, timeout_s: float) -> WireReply | Failure:
-        """Make the exchange. `timeout_s` counts from the moment at which the connection is there; connecting has its own limit.
+    async def send(self, call: WireCall, *, headers: Mapping[str, str], timeout_s: float) -> WireReply | Failure:
+        """Make the exchange. `headers` are this call's own. `timeout_s` counts from the moment at which the connection is there;
+        connecting has its own limit.
 
         What the world does comes back as a Failure; cancellation passes through.
         """
@@ -122,7 +123,7 @@ class Http:
         _CURRENT.set(exchange)
         try:
             async with exchange.deadline:
-                return await self._exchange(call, exchange)
+                return await self._exchange(call, headers, exchange)
         except TimeoutError:  # the deadline, or aiohttp's own limit on connecting
             missing = f"no whole answer in {timeout_s:g} s" if exchange.sent else "no connection in time"
             return self._failure(exchange, Cause.TIMED_OUT, missing)
@@ -131,12 +132,12 @@ class Http:
         except (aiohttp.ClientError, OSError) as error:
             return self._failure(exchange, Cause.DISCONNECTED, _told(error))
 
-    async def _exchange(self, call: WireCall, exchange: _Exchange) -> WireReply | Failure:
+    async def _exchange(self, call: WireCall, headers: Mapping[str, str], exchange: _Exchange) -> WireReply | Failure:
         session = self._opened()
         async with session.post(
             self._url(call.path),
             data=call.body,
-            headers=call.headers,
+            headers=headers,
             allow_redirects=False,
         ) as response:
             exchange.status = response.status

@@ -57,10 +57,9 @@ class Remote:
     async def send(self, requests: Sequence[Request], *, timeout_s: float, attempt: int) -> Answer:
         """One HTTP call. What the world does is in the Answer; only cancellation and our own bugs pass through."""
         call = self._dialect.encode(requests, self._deployment)
-        call = replace(call, headers={**call.headers, ATTEMPT_HEADER: str(attempt)})
         loop = asyncio.get_running_loop()
         started = loop.time()
-        wire = await self._http.send(call, timeout_s=timeout_s)
+        wire = await self._http.send(call, headers={ATTEMPT_HEADER: str(attempt)}, timeout_s=timeout_s)
         latency_ms = round((loop.time() - started) * 1000)
         if isinstance(wire, Failure):
             return Answer(failure=wire, status=wire.status, latency_ms=latency_ms)

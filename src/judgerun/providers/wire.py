@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireCall:
-    """One POST. `path` is appended to the deployment's base URL; `headers` never hold a key: the transport adds it."""
+    """One POST. `path` is appended to the deployment's base URL; the transport adds the key."""
 
     path: str
     body: bytes
-    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
