@@ -21,8 +21,11 @@ def gate_of(experiment: Experiment, condition: str, stage: str) -> Gate | None:
     return None
 
 
-def rule(experiment: Experiment) -> Callable[[Counts], str | None]:
-    """Why a condition with such counts must stop; None when it need not."""
+def rule(experiment: Experiment) -> Callable[[Counts], str | None] | None:
+    """Why a condition with such counts must stop, None when it need not; no rule at all where no gate is written."""
+    arms = [arm for stage in experiment.stages if isinstance(stage, Chat) for arm in stage.arms]
+    if all(arm.settings.gate is None for arm in arms):
+        return None
     gates: dict[str, Gate | None] = {}
 
     def judge(counts: Counts) -> str | None:
