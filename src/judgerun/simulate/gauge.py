@@ -27,7 +27,7 @@ class Window:
         self._leave(now)
         if self._limit is None or len(self._times) < self._limit:
             return None
-        return self._times[-self._limit] + WINDOW_S - now
+        return WINDOW_S - (now - self._times[-self._limit])  # in this order no rounding passes the window
 
     def _leave(self, now: float) -> None:
         while self._times and self._times[0] <= now - WINDOW_S:
