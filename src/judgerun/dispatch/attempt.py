@@ -261,6 +261,7 @@ class Driver:
             task.uncancel()
             return Answer(failure=claims.INTERRUPTED), claims.interrupted(claim, attempt)
         except Exception:
+            self._room.sending.pop(task, None)  # another's bug in the same moment must not cancel the end of this hold
             await self._close(work, claims.interrupted(claim, attempt))
             raise
         finally:

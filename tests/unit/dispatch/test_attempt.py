@@ -29,7 +29,7 @@ from judgerun.model.kept import Cell, Kept, Lost
 from judgerun.model.lane import LaneSpec
 from judgerun.model.reply import Billable, Cause, Failure, Usage
 from judgerun.plan.counts import Counts
-from judgerun.ports import Answer, Grant
+from judgerun.ports import Answer, Closed, Closing, Grant
 
 LAB = deployment("lab", "http://127.0.0.1:9/v1")
 A = model("a", LAB)
@@ -317,6 +317,20 @@ def test_bug_in_an_adapter_ends_with_seventy_and_clean_books() -> None:
     assert "test_attempt" not in (ending.reason or "").splitlines()[0]
     assert bench.store.open == set()
     assert bench.store.kinds()[EntryKind.FORFEIT] >= 1
+    assert bench.store.left is not None
+
+
+def test_bugs_in_one_moment_are_one_end() -> None:
+    """All calls in flight meet the bug at once: exit 70 all the same, and every hold has had its end."""
+
+    class Slow(QuickStore):
+        async def close(self, closing: Closing) -> Closed:
+            await asyncio.sleep(0.1)
+            return await super().close(closing)
+
+    bench = Bench(Line(asked, 30), store=Slow(), provider=QuickProvider(pause=1.0, answers=[ValueError("bug")] * 30))
+    assert bench.run().code is Exit.BUG
+    assert bench.store.open == set()
     assert bench.store.left is not None
 
 
