@@ -631,3 +631,29 @@ def test_a_caller_that_breaks_leaves_no_hold(place: Path, tmp_path: Path, monkey
         assert after["spend"]["held_usd"] == "0.00"
         assert Decimal(after["spend"]["high_usd"]) * 10**9 >= provider.nanos()
         assert command(place, provider.url, "run", "tone").code == 0
+
+
+def test_status_ends_with_0_whatever_the_files_say(place: Path, provider: Simulator) -> None:
+    """While a file is being edited `status` tells what is wrong with it, and still ends with 0."""
+    edit(place, "seed = 3", "seed = ")
+    told = command(place, provider.url, "status", "tone", "--json")
+    assert told.code == 0
+    assert told.json["error"]["problems"]
+
+
+def test_graders_that_were_never_asked_make_a_run_end_with_8(place: Path, tmp_path: Path) -> None:
+    """Where most answers are cut, most graders are never asked: the run is complete, ends with 8, and each has its reason."""
+    path = place / "prompts" / "tone" / "experiment.toml"
+    path.write_text(
+        path.read_text()
+        + '\n[[stage]]\nname = "mark"\nkind = "grade"\nfrom = "tone"\nmodels = ["one"]\nprompts = ["mark"]\n'
+        + 'parse = { kind = "score", low = 0, high = 7 }\n'
+    )
+    (place / "prompts" / "tone" / "mark.md").write_text("Verdict: {{ reply }}\nGive one whole number from 0 to 7.\n")
+    with simulator(tmp_path / "bill.jsonl", seed=2, faults="empty=1") as provider:
+        ran = command(place, provider.url, "run", "tone", "--json")
+        assert ran.code == 8
+        assert ran.json["state"] == "complete"
+        marks = [line for line in ran.json["conditions"] if line["stage"] == "mark"]
+        assert [line["reasons"] for line in marks] == [{"upstream empty": ROWS}] * 2
+        assert len(provider.rows()) == 60, "nothing was asked of a grader"

@@ -19,6 +19,7 @@ from judgerun.api.gates import failed_limit, rule
 from judgerun.api.project import Project, load, weights_pins
 from judgerun.api.quoting import Quoted, quote
 from judgerun.api.state import State, state
+from judgerun.audit.completion import STARVED_MAX
 from judgerun.dispatch.clock import WallClock
 from judgerun.dispatch.progress import Progress
 from judgerun.dispatch.run import Ending, Run
@@ -285,13 +286,14 @@ def _result(project: Project, budget: Budget, ending: Ending, counts: tuple[Coun
 
 
 def failing(project: Project, state: State) -> str | None:
-    """Why a complete experiment has more failed cells than it may; None when it has not. Cells that were never asked, since
-    their upstream was not admitted, are not counted: they are the upstream's matter.
-    """
-    bad = [c for c in state.counts if c.failed - c.starved > failed_limit(project.experiment, c) * c.tried]
+    """Why a complete experiment has more failed cells than it may, by the same limits as the audit; None when it has not."""
+    bad = [
+        c
+        for c in state.counts
+        if c.failed - c.starved > failed_limit(project.experiment, c) * c.tried or c.starved > STARVED_MAX * c.planned
+    ]
     if not bad:
         return None
-    worst = max(bad, key=lambda count: count.failed - count.starved)
-    failed = sum(count.failed - count.starved for count in bad)
-    where = f"{worst.failed - worst.starved} of them of {worst.condition}"
-    return f"{failed} cells failed, {where}: judgerun show {project.name} --failed"
+    worst = max(bad, key=lambda count: count.failed)
+    where = f"{worst.failed} of them of {worst.condition}"
+    return f"{sum(count.failed for count in bad)} cells failed, {where}: judgerun show {project.name} --failed"

@@ -14,6 +14,10 @@ from judgerun.model.reply import Finish
 
 LIMITS: Mapping[str, float] = {"truncated": 0.10, "empty": 0.02, "unparsed": 0.02}
 """Point rates above which a condition without limits of its own fails (DESIGN section 5)."""
+STARVED_MAX = 0.10
+"""Share of cells that were never asked, since nothing came from upstream, above which a condition fails: as for truncation, which
+is the commonest cause. A few are the upstream's matter, and judged there.
+"""
 UNKNOWN_MAX = 0.02
 """Share of unknown finish reasons above which nothing can be said of a condition."""
 ALPHA = 0.01
@@ -65,7 +69,7 @@ def _limit(completion: Completion, name: str, limit: float) -> Iterator[Finding]
 
 def check_failed(evidence: Evidence) -> Iterator[Finding]:
     """Failed cells: an error above the gate's limit (none is allowed where no gate names one), else a warning. Cells that
-    failed because nothing came from upstream are a warning: their cause is judged where it arose.
+    failed because nothing came from upstream are an error above 10%, else a warning: their cause is judged where it arose.
     """
     held = limits(evidence)
     for completion in completions(evidence):
@@ -85,7 +89,7 @@ def check_failed(evidence: Evidence) -> Iterator[Finding]:
         if completion.starved:
             yield Finding(
                 check="starved",
-                severity="warning",
+                severity="error" if completion.starved > STARVED_MAX * completion.planned else "warning",
                 condition=completion.condition,
                 message=f"{completion.starved} of {completion.planned} cells were never asked: nothing came from upstream",
                 value=completion.starved / completion.planned,

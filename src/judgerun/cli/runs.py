@@ -16,8 +16,8 @@ from judgerun.api.state import State, state
 from judgerun.api.steering import ask_stop, budget_for
 from judgerun.cli.options import HERE, BudgetName, Here, Json, Name, Yes
 from judgerun.cli.panel import Panel
-from judgerun.cli.words import Words, plain
-from judgerun.errors import Exit
+from judgerun.cli.words import Words, plain, trouble
+from judgerun.errors import Exit, JudgerunError
 from judgerun.files.budgets import find_budget
 from judgerun.model.money import format_usd
 
@@ -192,10 +192,17 @@ def status(
     words = Words(json=json)
     place = Workspace(root=workspace)
     names = [name] if name else place.ran()
-    documents = []
+    documents: list[dict[str, object]] = []
     for one in names:
-        project = place.open(one)
-        found = state(project, budget=budget_for(project, budget))
+        try:
+            project = place.open(one)
+            found = state(project, budget=budget_for(project, budget))
+        except (
+            JudgerunError
+        ) as error:  # told, and no more: whoever watches a run must not be stopped by a file being edited
+            words.log(str(error))
+            documents.append({"experiment": one, "error": trouble(error)})
+            continue
         tell_state(words, found)
         documents.append(found.document())
     if not names:

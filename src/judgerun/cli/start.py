@@ -12,10 +12,13 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from judgerun.errors import Problem, Refused
+from judgerun.files.readers import Record, Unreadable, form_of, records
 from judgerun.model.money import parse_usd
 
 RENAMED = {"gitignore": ".gitignore"}
 """Example files whose names would have a meaning inside the package."""
+
+TABLES = (".csv", ".tsv")
 
 
 def init(folder: Path) -> list[Path]:
@@ -68,8 +71,25 @@ class Task:
         return self.name or re.sub(r"[^A-Za-z0-9._-]+", "-", self.file.stem).strip("-.") or "judge"
 
 
-def write_task(workspace: Path, task: Task) -> tuple[Path, Path]:
-    """Write the experiment and the budget of a task; their paths. The same task again writes the same bytes.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What `judge` wrote: the experiment's file, the budget's, and those of all files that were not there before."""
+
+    experiment: Path
+    budget: Path
+    new: tuple[Path, ...]
+
+    def undo(self) -> None:
+        """Take the new files away, so that the mended command can write them again."""
+        for path in self.new:
+            path.unlink()
+        for folder in {path.parent for path in self.new}:
+            if not any(folder.iterdir()):
+                folder.rmdir()
+
+
+def write_task(workspace: Path, task: Task) -> Written:
+    """Write the experiment and the budget of a task. The same task again writes the same bytes.
 
     Raises Refused when something of the task is wrong or when files of other content stand where it would write.
     """
@@ -80,23 +100,29 @@ def write_task(workspace: Path, task: Task) -> tuple[Path, Path]:
     budget = workspace / "budgets" / f"{task.experiment}.toml"
     wanted = {
         folder / "rows.csv": _rows(task),
-        folder / "judge.md": task.prompt.read_text(encoding="utf-8"),
+        folder / "judge.md": _text(task.prompt),
         folder / "experiment.toml": _experiment(task),
     }
     if task.schema is not None:
-        wanted[folder / "schema.json"] = task.schema.read_text(encoding="utf-8")
+        wanted[folder / "schema.json"] = _text(task.schema)
     wanted[budget] = f'# Hard cap for the life of this budget in this cache.\ntotal = "{task.cap}"\n'
     there = [p for p, text in wanted.items() if p != budget and p.exists() and p.read_text(encoding="utf-8") != text]
     if there:
-        right = "give --name for a new experiment, or run the one that is there with `judgerun run`"
+        right = (
+            f"--name for a new experiment; `judgerun run {task.experiment}` for the one that is there, edited as you like; "
+            f"or remove {folder} and begin anew"
+        )
         raise Refused([Problem(str(path), "", "is there with other content", right) for path in there])
+    new = tuple(path for path in wanted if not path.exists())
     for path, text in wanted.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    return folder / "experiment.toml", budget
+    return Written(experiment=folder / "experiment.toml", budget=budget, new=new)
 
 
 def _wrong(task: Task) -> Iterator[Problem]:
+    if not re.fullmatch(r"[A-Za-z0-9._-]+", task.experiment):
+        yield Problem("command line", "--name", f"{task.name!r} is no name", "letters, digits, dot, _ and - only")
     for path in (task.file, task.prompt, *([task.schema] if task.schema else [])):
         if not path.is_file():
             yield Problem(str(path), "", "no such file")
@@ -136,31 +162,58 @@ def _wrong(task: Task) -> Iterator[Problem]:
 
 def _rows(task: Task) -> str:
     """The person's rows with an `id` column: theirs, the one named by --id, or the row's number."""
-    text = task.file.read_text(encoding="utf-8-sig")
-    rows = list(csv.DictReader(io.StringIO(text, newline="")))
-    columns = list(rows[0]) if rows else []
-    problems = []
-    if not rows:
-        problems.append(Problem(str(task.file), "", "has no rows", "a header line and at least one row"))
-    if task.id is not None and rows and task.id not in columns:
-        problems.append(Problem(str(task.file), "", f"has no column {task.id!r}", "one of " + ", ".join(columns)))
-    if any(None in row for row in rows):
-        line = next(n for n, row in enumerate(rows, 2) if None in row)
-        problems.append(
-            Problem(str(task.file), f"row {line}", "has more cells than the header", "quote cells that hold commas")
-        )
-    if problems:
-        raise Refused(problems)
+    rows = _read(task.file)
+    columns = list(rows[0])
+    if task.id is not None and task.id not in columns:
+        raise Refused([_lacks(str(task.file), task.id, columns)])
     source = task.id or ("id" if "id" in columns else None)
     kept = [column for column in columns if column not in (source, "id")]
     out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["id", *kept])
     for number, row in enumerate(rows, 1):
-        writer.writerow(
-            [row[source] if source else f"row-{number:0{len(str(len(rows)))}d}", *(row[column] for column in kept)]
-        )
+        own = row[source] if source else f"row-{number:0{len(str(len(rows)))}d}"
+        writer.writerow([own, *(row[column] for column in kept)])
     return out.getvalue()
+
+
+def _read(path: Path) -> list[Record]:
+    """The rows of a CSV or TSV file, at least one. Raises Refused with every line that is none."""
+    problems, rows = [], []
+    try:
+        if form_of(path) not in TABLES:
+            raise Unreadable("", f"{path.suffix} is no table of cells", f"{' or '.join(TABLES)}; for others, an experiment")
+        for where, record in records(path):
+            if isinstance(record, Unreadable):
+                problems.append(Problem(str(path), where, str(record), record.right))
+            else:
+                rows.append(record)
+    except Unreadable as error:
+        problems.append(Problem(str(path), error.where, str(error), error.right))
+    if not rows and not problems:
+        problems.append(Problem(str(path), "", "has no rows", "a header line and at least one row"))
+    if problems:
+        raise Refused(problems)
+    return rows
+
+
+def _lacks(file: str, column: str, columns: Sequence[str]) -> Problem:
+    """No such column; a header that is one cell was cut by another sign."""
+    if len(columns) == 1:
+        for sign, name in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
+            if sign in columns[0]:
+                right = "commas between cells" + (", or a name that ends in .tsv" if sign == "\t" else "")
+                return Problem(file, "line 1", f"has one column, {columns[0]!r}: its cells stand between {name}", right)
+    return Problem(file, "line 1", f"has no column {column!r}", "one of " + ", ".join(columns))
+
+
+def _text(path: Path) -> str:
+    """The text of a file. Raises Refused when it is not UTF-8."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise Refused([Problem(str(path), f"line {line}", "is not UTF-8", "save it as UTF-8")]) from None
 
 
 def _quoted(text: str) -> str:

@@ -98,22 +98,22 @@ class Words:
         if not isinstance(error, JudgerunError):
             self.log("".join(traceback.format_exception(error)))
             self.log("This is a bug of judgerun; nothing was repaired.")
-            code, message = Exit.BUG, f"{type(error).__name__}: {error}"
         else:
-            code, message = error.exit, str(error)
             if isinstance(error, Refused):
                 count = len(error.problems)
                 self.log(f"refused: {count} problem{'s' if count != 1 else ''}")
-            self.log(message)
-        self.result({"error": _error(error, code, message)})
-        return code
+            self.log(str(error))
+        self.result({"error": trouble(error)})
+        return error.exit if isinstance(error, JudgerunError) else Exit.BUG
 
 
-def _error(error: BaseException, code: Exit, message: str) -> dict[str, Any]:
+def trouble(error: BaseException) -> dict[str, Any]:
+    """An error as JSON: exit code, message, problems."""
     problems = error.problems if isinstance(error, Refused) else ()
+    ours = isinstance(error, JudgerunError)
     return {
-        "exit": int(code),
-        "message": message,
+        "exit": int(error.exit if isinstance(error, JudgerunError) else Exit.BUG),
+        "message": str(error) if ours else f"{type(error).__name__}: {error}",
         "problems": [{"file": p.file, "place": p.place, "wrong": p.wrong, "right": p.right} for p in problems],
     }
 

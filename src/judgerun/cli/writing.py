@@ -89,9 +89,15 @@ def judge(
         temperature=temperature,
         thinking=thinking,
     )
-    experiment, budget = write_task(workspace, task)
-    words.say(f"wrote {experiment} and {budget}")
-    return go(words, workspace, task.experiment, budget=budget.stem, yes=yes, quote_only=not yes)
+    written = write_task(workspace, task)
+    try:
+        check_project(Workspace(root=workspace).open(task.experiment, offline=True))
+    except Refused:
+        written.undo()
+        words.log("nothing was kept or sent: mend what follows and give the same command again")
+        raise
+    words.say(f"wrote {written.experiment} and {written.budget}")
+    return go(words, workspace, task.experiment, budget=written.budget.stem, yes=yes, quote_only=not yes)
 
 
 def check(name: Name, workspace: Here = HERE, json: Json = False) -> Exit:
