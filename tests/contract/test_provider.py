@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -364,6 +366,26 @@ def test_cancellation_passes_through() -> None:
             return task.cancelled()
 
     assert asyncio.run(main())
+
+
+def test_a_finished_call_leaves_nothing_to_the_collector_of_cycles() -> None:
+    """The task of a call is gone with its last reference: a run of millions makes no garbage that must be looked for."""
+
+    async def main() -> bool:
+        async with serving(Simulator(seed=2)) as url, provider_at(url) as provider:
+            task = asyncio.create_task(provider.send([a_chat()], timeout_s=60, attempt=1))
+            await asyncio.wait([task])
+            left = weakref.ref(task)
+            del task
+            await asyncio.sleep(0)
+            return left() is None
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert asyncio.run(main())
+    finally:
+        gc.enable()
 
 
 def test_five_hundred_calls_at_once_arrive_once_each() -> None:

@@ -120,7 +120,7 @@ class Http:
         What the world does comes back as a Failure; cancellation passes through.
         """
         exchange = _Exchange(timeout_s, asyncio.timeout(None))  # set when the connection is there
-        _CURRENT.set(exchange)
+        token = _CURRENT.set(exchange)
         try:
             async with exchange.deadline:
                 return await self._exchange(call, headers, exchange)
@@ -131,6 +131,8 @@ class Http:
             return self._failure(exchange, Cause.MALFORMED, f"{type(error).__name__}: not a valid HTTP response")
         except (aiohttp.ClientError, OSError) as error:
             return self._failure(exchange, Cause.DISCONNECTED, _told(error))
+        finally:
+            _CURRENT.reset(token)  # task, context, exchange and deadline would hold each other until the collector comes
 
     async def _exchange(self, call: WireCall, headers: Mapping[str, str], exchange: _Exchange) -> WireReply | Failure:
         session = self._opened()
