@@ -1,0 +1,220 @@
+"""A workspace, real `judgerun` processes in it, simulated providers with their bills, and what must be true at any moment."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from fakes.judge import rows_of
+from fakes.simulator import JUDGERUN, Simulator, simulator
+
+EXPERIMENT = """
+name = "{name}"
+seed = {seed}
+[data.rows]
+path = "rows.jsonl"
+[data.corpus]
+path = "corpus.jsonl"
+[providers.sim]
+dialect = "openai"
+base_url = "${{SIM_URL}}"
+identity = "sim"
+price = {{ input = "0.50", output = "2.00" }}
+[models.one]
+provider = "sim"
+model = "sim-one"
+max_output_tokens = 128
+thinking = "off"
+[models.two]
+provider = "sim"
+model = "sim-two"
+max_output_tokens = 256
+thinking = "off"
+[models.vec]
+provider = "sim"
+model = "sim-embed"
+[[stage]]
+name = "vectors"
+kind = "embed"
+models = ["vec"]
+queries = ["rows.text"]
+corpus = "corpus.text"
+[[stage]]
+name = "top"
+kind = "retrieve"
+method = "dense"
+from = "vectors"
+k = 3
+[[stage]]
+name = "pick"
+kind = "judge"
+from = "top"
+models = ["one"]
+prompts = ["pick"]
+admit = ["stop", "length"]
+parse = {{ kind = "choice" }}
+[[stage]]
+name = "solve"
+kind = "solve"
+from = "rows"
+models = ["one"]
+prompts = ["solve"]
+parse = {{ kind = "text" }}
+[[stage]]
+name = "tone"
+kind = "judge"
+from = "solve"
+models = ["one", "two"]
+prompts = ["tone"]
+admit = ["stop", "length"]
+parse = {{ kind = "label", values = ["POSITIVE", "NEGATIVE"] }}
+"""
+"""A chain of every kind of call: vectors, a ranking and its judge; a solver and two graders of it."""
+
+PICK = "Nearest to {{ text }}?\n{% for c in candidates %}{{ loop.index }}. {{ c.text }}\n{% endfor %}Answer with a number.\n"
+TONE = "Review {{ id }}: {{ solve.reply }}\nAnswer with one word: POSITIVE or NEGATIVE\n"
+LANES = "[sim]\nconcurrency = 6\nattempts_max = 3\ntimeout_s = 5\nbatch_size = 8\n"
+
+
+class Ended:
+    """How a process ended and what it said."""
+
+    def __init__(self, process: subprocess.Popen[str], seconds: float = 240.0) -> None:
+        try:
+            self.out, self.err = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            self.out, self.err = process.communicate()
+            self.err += f"\nit did not end in {seconds:.0f} s"
+        self.code = process.returncode
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The object on stdout."""
+        assert self.out, f"exit {self.code}: {self.err}"
+        found: dict[str, Any] = json.loads(self.out)
+        return found
+
+
+class Place:
+    """A workspace in which processes run; `url` is the provider that they ask."""
+
+    def __init__(
+        self, folder: Path, *, rows: int, budget: str, lanes: str = LANES, names: tuple[str, ...] = ("chain",)
+    ) -> None:
+        self.folder = folder
+        self.cache = folder / "cache.db"
+        self.url = "http://127.0.0.1:9/v1"
+        self._bills: list[Simulator] = []
+        (folder / "budgets").mkdir(parents=True)
+        (folder / "budgets" / "lanes.toml").write_text(lanes)
+        self.budget(budget)
+        for seed, name in enumerate(names):
+            self._write(folder / "prompts" / name, name, seed, rows)
+
+    @staticmethod
+    def _write(folder: Path, name: str, seed: int, rows: int) -> None:
+        folder.mkdir(parents=True)
+        (folder / "experiment.toml").write_text(EXPERIMENT.format(name=name, seed=seed))
+        (folder / "pick.md").write_text(PICK)
+        (folder / "solve.md").write_text(f"Say for {name} what you think of {{{{ id }}}}: {{{{ text }}}}\n")
+        (folder / "tone.md").write_text(TONE)
+        # Every fifth text is the one before it: vectors of duplicates are bought once.
+        texts = [f"It was {'good' if n % 2 else 'bad'}, all told, number {n - (n % 5 == 4)}." for n in range(rows)]
+        lines = [json.dumps({"id": f"r{n}", "text": text}) for n, text in enumerate(texts)]
+        (folder / "rows.jsonl").write_text("\n".join(lines))
+        corpus = [json.dumps({"id": f"d{n}", "text": f"Of thing number {n} much was said."}) for n in range(20)]
+        (folder / "corpus.jsonl").write_text("\n".join(corpus))
+
+    def budget(self, text: str) -> None:
+        """Rewrite the budget."""
+        (self.folder / "budgets" / "main.toml").write_text(text)
+
+    @contextmanager
+    def provider(self, *, seed: int, pace: float = 0.0, faults: str = "") -> Iterator[Simulator]:
+        """A simulated provider for as long as the block runs; its bill is added to those before it."""
+        bill = self.folder.with_name(f"{self.folder.name}.bill{len(self._bills)}.jsonl")
+        with simulator(bill, seed=seed, pace=pace, faults=faults) as running:
+            self._bills.append(running)
+            self.url = running.url
+            yield running
+
+    def start(self, *words: str, before: Callable[[], None] | None = None) -> subprocess.Popen[str]:
+        """Start a command. `before` is called in the child before the program."""
+        return subprocess.Popen(
+            [str(JUDGERUN), *words, "--workspace", str(self.folder), "--json"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=before,
+            env={**os.environ, "SIM_URL": self.url, "COLUMNS": "200"},
+        )  # fmt: skip
+
+    def command(self, *words: str) -> Ended:
+        """Run a command to its end."""
+        return Ended(self.start(*words))
+
+    def calls(self) -> list[dict[str, Any]]:
+        """What every provider so far says that came; a line that is just being written is left out."""
+        found = []
+        for bill in self._bills:
+            found += [
+                json.loads(line) for line in bill.bill.read_text().splitlines(keepends=True) if line.endswith("\n")
+            ]
+        return found
+
+    def nanos(self) -> int:
+        """What every provider so far charged."""
+        return sum(row["nanos"] for row in self.calls() if row["billed"])
+
+    def wrong(self) -> list[str]:
+        """What is wrong in the cache, after whatever happened."""
+        found = []
+        again = "select count(*) from carried k join reply p on p.request = k.request where k.attempt > p.attempt"
+        if rows_of(self.cache, again) != [(0,)]:
+            found.append("a request was sent again after its reply")
+        if rows_of(self.cache, "pragma integrity_check") != [("ok",)]:
+            found.append("the cache is damaged")
+        reserved = {str(row[0]) for row in rows_of(self.cache, "select attempt from entry where kind = 'reserve'")}
+        sent = Counter(row["attempt"] for row in self.calls())
+        if strangers := sent.keys() - reserved:
+            found.append(f"sent without a reserve: {strangers}")
+        if twice := [attempt for attempt, n in sent.items() if n > 1]:
+            found.append(f"one attempt, several requests: {twice}")
+        return found
+
+
+def nanos(usd: str) -> int:
+    """Decimal dollars in nano-dollars."""
+    return int(Decimal(usd) * 10**9)
+
+
+def contradictions(document: dict[str, Any]) -> list[str]:
+    """What contradicts itself in the object of `status --json` or `run --json`, at whatever moment it was made."""
+    found = []
+    for what in (document["cells"], *document["conditions"]):
+        if what["planned"] != what["done"] + what["failed"] + what["pending"]:
+            found.append(f"planned is not done + failed + pending: {what}")
+        if max(what["cached"], what["shared"]) > what["done"]:
+            found.append(f"cached and shared are within done: {what}")
+    for condition in document["conditions"]:
+        if sum(condition["finish"].values()) != condition["done"]:
+            found.append(f"each done cell has one finish: {condition}")
+    spend = {name: nanos(usd) for name, usd in document["spend"].items() if usd is not None}
+    if spend["low_usd"] != spend["settled_usd"]:
+        found.append(f"low is settled: {spend}")
+    if spend["high_usd"] != spend["settled_usd"] + spend["forfeited_usd"] + spend["held_usd"]:
+        found.append(f"high is settled + forfeited + held: {spend}")
+    if sum(nanos(condition["spend_usd"]) for condition in document["conditions"]) != spend["high_usd"]:
+        found.append("the conditions add up to the whole")
+    if document["state"] not in ("planned", "running", "complete", "stopped"):
+        found.append(f"no such state: {document['state']}")
+    if document["state"] == "complete" and document["cells"]["pending"]:
+        found.append("complete with pending cells")
+    if document["state"] == "stopped" and not document["reason"]:
+        found.append("stopped without a reason")
+    return found
