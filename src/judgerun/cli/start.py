@@ -182,7 +182,9 @@ def _read(path: Path) -> list[Record]:
     problems, rows = [], []
     try:
         if form_of(path) not in TABLES:
-            raise Unreadable("", f"{path.suffix} is no table of cells", f"{' or '.join(TABLES)}; for others, an experiment")
+            raise Unreadable(
+                "", f"{path.suffix} is no table of cells", f"{' or '.join(TABLES)}; for others, an experiment"
+            )
         for where, record in records(path):
             if isinstance(record, Unreadable):
                 problems.append(Problem(str(path), where, str(record), record.right))

@@ -15,7 +15,7 @@ from judgerun.cli.runs import go
 from judgerun.cli.start import Task, write_task
 from judgerun.cli.start import init as write_example
 from judgerun.cli.words import Words
-from judgerun.errors import Exit
+from judgerun.errors import Exit, Refused
 
 
 def register(app: typer.Typer) -> None:
@@ -91,13 +91,16 @@ def judge(
     )
     written = write_task(workspace, task)
     try:
-        check_project(Workspace(root=workspace).open(task.experiment, offline=True))
+        check_project(Workspace(root=workspace).open(task.experiment))
+        words.say(f"wrote {written.experiment} and {written.budget}")
+        return go(words, workspace, task.experiment, budget=written.budget.stem, yes=yes, quote_only=not yes)
     except Refused:
-        written.undo()
-        words.log("nothing was kept or sent: mend what follows and give the same command again")
+        if written.new:
+            written.undo()
+            words.log(
+                "nothing was sent, and what was written is taken away: mend this, then give the same command again"
+            )
         raise
-    words.say(f"wrote {written.experiment} and {written.budget}")
-    return go(words, workspace, task.experiment, budget=written.budget.stem, yes=yes, quote_only=not yes)
 
 
 def check(name: Name, workspace: Here = HERE, json: Json = False) -> Exit:

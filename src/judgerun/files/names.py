@@ -13,24 +13,28 @@ RESERVED = frozenset({"reply", "value", "candidates", "round", "a", "b", "set"})
 _OWN = RESERVED | {"id", "vars"}
 
 
+def _a(what: str) -> str:
+    return f"{'an' if what[0] in 'aeiou' else 'a'} {what}"
+
+
 def identifier(faults: Faults, path: KeyPath, what: str, name: str) -> None:
     """Names of stages, tables, variants, golds and joins stand in expressions."""
     if not IDENTIFIER.fullmatch(name):
         faults.add(
-            path, f"{name!r} cannot name a {what}: it stands in expressions", "letters, digits and _, no digit first"
+            path, f"{name!r} cannot name {_a(what)}: it stands in expressions", "letters, digits and _, no digit first"
         )
     elif what == "variant":
         return  # the only one that no expression names by itself
     elif name in KEYWORDS:
-        faults.add(path, f"{name!r} cannot name a {what}: it is a word of the expression language", "another name")
+        faults.add(path, f"{name!r} cannot name {_a(what)}: it is a word of the expression language", "another name")
     elif name in _OWN:
-        faults.add(path, f"{name!r} cannot name a {what}: it is reserved", "another name")
+        faults.add(path, f"{name!r} cannot name {_a(what)}: it is reserved", "another name")
 
 
 def slug(faults: Faults, path: KeyPath, what: str, name: str) -> None:
     """Names of experiments, models, prompts, providers and sets."""
     if not SLUG.fullmatch(name):
-        faults.add(path, f"{name!r} cannot name a {what}", "letters, digits, dot, _ and - only")
+        faults.add(path, f"{name!r} cannot name {_a(what)}", "letters, digits, dot, _ and - only")
 
 
 def unique(faults: Faults, named: Iterable[tuple[str, KeyPath, str]]) -> None:

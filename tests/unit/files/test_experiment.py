@@ -150,7 +150,7 @@ BAD: list[tuple[str, str, str, str]] = [
     # what is written, in the place of what, the key that is named, a word of the message
     ("seed = 7", 'seed = "7"', "seed", "integer"),
     ("seed = 7", "sede = 7", "sede", "did you mean 'seed'"),
-    ('name = "small"', 'name = "a b"', "name", "cannot name a experiment"),
+    ('name = "small"', 'name = "a b"', "name", "cannot name an experiment"),
     ("[data.items]", "[data.for]", "data.for", "word of the expression language"),
     ("[data.items]", '[data."it-ems"]', 'data.it-ems', "stands in expressions"),
     ("[data.items]", "[data.value]", "data.value", "reserved"),
