@@ -93,12 +93,12 @@ def test_stopped_at_random(tmp_path: Path, rng: random.Random) -> None:
     with place.provider(seed=rng.randrange(1000), pace=8.0):
         for _ in range(30 if LONG else 4):
             process = place.start("run", "chain", "--yes")
-            time.sleep(rng.uniform(0.3, 4.0))
+            time.sleep(rng.uniform(1.0, 5.0))
             for _ in range(rng.choice((1, 1, 2))):
                 process.send_signal(rng.choice((signal.SIGINT, signal.SIGTERM)))
                 time.sleep(rng.uniform(0.0, 0.3))
             ended = Ended(process)
-            assert ended.code in (0, 130, -signal.SIGTERM, -signal.SIGINT), ended.err
+            assert ended.code in (0, 130), ended.err
             assert "Traceback" not in ended.err
             if place.cache.exists():
                 assert rows_of(place.cache, "select count(*) from attempt where open = 1") == [(0,)]

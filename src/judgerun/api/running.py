@@ -253,13 +253,15 @@ async def _signals(runner: Run, wanted: bool, log: Callable[[str], None]) -> Asy
         )
         runner.stop()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
         loop.add_signal_handler(number, hear)
     try:
         yield
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number, handler in before.items():
             loop.remove_signal_handler(number)
+            signal.signal(number, handler)  # asyncio leaves the system's own, by which SIGTERM kills without a word
 
 
 def _known(flow: Flow, ending: Ending) -> tuple[Counts, ...] | None:
