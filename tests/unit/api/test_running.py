@@ -25,7 +25,7 @@ def test_the_collector_is_patient_during_a_run_alone() -> None:
         gc.set_threshold(*before)
 
 
-@pytest.mark.parametrize("young", [0, 50_000])
+@pytest.mark.parametrize("young", [0, 60_000])
 def test_a_patience_of_ones_own_is_let_be(young: int) -> None:
     """Who has switched the collector off, or made it more patient already, keeps that."""
     before = gc.get_threshold()
