@@ -47,7 +47,10 @@ def examine(workspace: Workspace) -> list[Sign]:
 
 def _machine(workspace: Workspace) -> Iterator[Sign]:
     yield Sign("python", "good" if sys.version_info >= (3, 11) else "bad", sys.version.split()[0])
-    free = shutil.disk_usage(workspace.root).free
+    root = workspace.root.absolute()
+    if not root.is_dir():
+        yield Sign("workspace", "bad", f"there is no folder {root}: --workspace DIR, or judgerun init {root}")
+    free = shutil.disk_usage(next(folder for folder in (root, *root.parents) if folder.is_dir())).free
     yield Sign("disk", "good" if free >= DISK_FREE_MIN else "warn", f"{free >> 20} MiB free")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     advice = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
@@ -111,7 +111,7 @@ def quote(project: Project, budget: Budget, *, only: str | None = None, limit: i
         told = changes(project, view, found.counts)
     if found.problems:
         raise Refused(found.problems)
-    _refuse_strange(only, [line.condition for line in found.lines])
+    refuse_strange(only, [line.condition for line in found.lines], place="--only")
     cap = min(
         cap.limit
         for cap in budget.caps
@@ -130,11 +130,12 @@ def quote(project: Project, budget: Budget, *, only: str | None = None, limit: i
     )
 
 
-def _refuse_strange(only: str | None, conditions: Sequence[str]) -> None:
-    """Raise Refused for a key that no condition has: a run of nothing would look like one that has nothing left to do."""
-    if only is not None and not any(matches(only, condition) for condition in conditions):
-        there = ", ".join(sorted({condition.split("@", 1)[0] for condition in conditions}))
-        raise Refused(Problem("command line", "--only", f"{only!r} is the key of no condition", f"there are {there}"))
+def refuse_strange(key: str | None, conditions: Iterable[str], *, place: str) -> None:
+    """Raise Refused for a key that no condition has: what is done with nothing looks like what has nothing left to do."""
+    known = set(conditions)
+    if key is not None and not any(matches(key, condition) for condition in known):
+        there = ", ".join(sorted({condition.split("@", 1)[0] for condition in known}))
+        raise Refused(Problem("command line", place, f"{key!r} is the key of no condition", f"there are {there}"))
 
 
 def _headroom(project: Project, budget: Budget, standing: Standing) -> Nanos:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 from judgerun.api.evidence import Gathered, gather
 from judgerun.api.offline import view
 from judgerun.api.project import Project, nothing
-from judgerun.errors import Problem
+from judgerun.api.quoting import refuse_strange
+from judgerun.errors import Problem, Refused
 from judgerun.files.experiment import StageView
+from judgerun.model.reply import Finish
 from judgerun.model.request import RequestKey
 from judgerun.report.sheet import sheet
 from judgerun.report.show import Shown, Wanted
@@ -69,13 +72,33 @@ def show(project: Project, wanted: Wanted) -> list[Shown]:
     """The wanted cells with their prompts, replies, verdicts and attempts."""
     with view(project) as held:
         gathered = gather(project, held)
+        _refuse_unknown(gathered, wanted)
         return show_cells(gathered.evidence, wanted, bodies(gathered, held))
+
+
+def _conditions(gathered: Gathered) -> set[str]:
+    return {row.condition.name for rows in gathered.evidence.rows.values() for row in rows}
+
+
+def _refuse_unknown(gathered: Gathered, wanted: Wanted) -> None:
+    """Raise Refused for a condition, finish or id that does not exist: no cells would look like a good answer."""
+    refuse_strange(wanted.condition, _conditions(gathered), place="COND")
+    finishes = [str(finish) for finish in Finish]
+    if wanted.finish is not None and wanted.finish not in finishes:
+        wrong = f"{wanted.finish!r} is no finish reason"
+        raise Refused(Problem("command line", "--finish", wrong, f"one of {', '.join(finishes)}"))
+    ids = {name for rows in gathered.evidence.rows.values() for row in rows for name in (row.id, row.block)}
+    if wanted.item is not None and wanted.item not in ids:
+        near = get_close_matches(wanted.item, sorted(ids), n=1) or sorted(ids)[:1]
+        right = f"for example {near[0]}" if near else "the id of a row"
+        raise Refused(Problem("command line", "--item", f"{wanted.item!r} is the id of no row", right))
 
 
 def make_sheet(project: Project, *, n: int, condition: str | None, show_value: bool) -> bytes:
     """A CSV for human labels; see `report.sheet`."""
     with view(project) as held:
         gathered = gather(project, held)
+        refuse_strange(condition, _conditions(gathered), place="--condition")
         return sheet(gathered.evidence, n=n, bodies=bodies(gathered, held), condition=condition, show_value=show_value)
 
 

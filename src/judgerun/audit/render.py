@@ -8,11 +8,12 @@ import orjson
 
 from judgerun.audit.finding import RATES, SEVERITIES, Audit, Completion, Finding
 from judgerun.audit.words import escape, markdown, plural, rate
+from judgerun.model.condition import short
 
 
 def files(audit: Audit) -> Mapping[str, bytes]:
     """The two files of audits/EXP/, by name."""
-    return {"audit.json": document(audit), "audit.md": "\n".join(_page(audit)).encode() + b"\n"}
+    return {"audit.json": document(audit), "audit.md": "\n\n".join(_page(audit)).encode() + b"\n"}
 
 
 def document(audit: Audit) -> bytes:
@@ -29,41 +30,36 @@ def document(audit: Audit) -> bytes:
 
 
 def _page(audit: Audit) -> Iterator[str]:
-    yield f"# Audit of {escape(audit.experiment)}: {audit.verdict}"
-    yield ""
-    yield f"Seal: {audit.seal}" if audit.seal else "**DRAFT: the cache is not sealed.**"
-    yield ""
+    names = short(completion.condition for completion in audit.conditions)
     counts = (plural(sum(f.severity == severity for f in audit.findings), severity) for severity in SEVERITIES)
     waived = sum(finding.waived is not None for finding in audit.findings)
+    yield f"# Audit of {escape(audit.experiment)}: {audit.verdict}"
+    yield f"Seal: {audit.seal}" if audit.seal else "**DRAFT: the cache was not sealed when it was audited.**"
     yield f"{', '.join(counts)}; {waived} waived."
-    yield ""
     yield "## How the calls ended"
-    yield ""
-    yield completion_table(audit.conditions)
-    if audit.slices:
-        yield ""
-        yield "## By slice"
-        yield ""
-        yield completion_table(audit.slices)
-    yield ""
+    yield (
+        "Count (share [95% Wilson interval]) over replies, failed over cells tried. Names leave out the tail that all "
+        "conditions of a stage share."
+    )
+    yield completion_table(audit.conditions, names)
     yield "## Findings"
-    yield ""
-    yield from map(_finding, audit.findings)
-    if not audit.findings:
-        yield "None."
+    yield "\n".join(_finding(finding, names) for finding in audit.findings) or "None."
+    if audit.slices:
+        yield "## By slice"
+        yield completion_table(audit.slices, names)
 
 
-def completion_table(completions: Sequence[Completion]) -> str:
-    """A Markdown table of finishes and rates; count (share [Wilson 95% interval]) over the replies, failed over cells tried."""
-    return markdown(HEADER, map(completion_cells, completions))
+def completion_table(completions: Sequence[Completion], names: Mapping[str, str]) -> str:
+    """A Markdown table of finishes and rates."""
+    return markdown(HEADER, (completion_cells(completion, names) for completion in completions))
 
 
 HEADER = ("condition", "planned", "done", "pending", "finish", *RATES, "concluded")
 
 
-def completion_cells(completion: Completion) -> list[str]:
-    """The cells of one line under HEADER."""
-    name = completion.condition
+def completion_cells(completion: Completion, names: Mapping[str, str]) -> list[str]:
+    """The cells of one line under HEADER; `names` gives a condition's name as it is to be read."""
+    name = names.get(completion.condition, completion.condition)
     if completion.slice is not None:
         name += " where {} is {}".format(*completion.slice)
     finish = ", ".join(f"{word} {n}" for word, n in sorted(completion.finish.items())) or "-"
@@ -71,8 +67,8 @@ def completion_cells(completion: Completion) -> list[str]:
     return [name, str(completion.planned), str(completion.n), str(completion.pending), finish, *shares]
 
 
-def _finding(finding: Finding) -> str:
-    where = f" `{finding.condition}`" if finding.condition else ""
+def _finding(finding: Finding, names: Mapping[str, str]) -> str:
+    where = f" `{names.get(finding.condition, finding.condition)}`" if finding.condition else ""
     waived = f" (waived: {escape(finding.waived)})" if finding.waived is not None else ""
     lines = [f"- **{finding.severity}** {finding.check}{where}: {escape(finding.message)}{waived}"]
     lines.extend(f"    - {escape(said)}" for said in finding.evidence)

@@ -13,16 +13,16 @@ def percent(share: float | None) -> str:
 
 
 def rate(value: Rate) -> str:
-    """`3 (10.0% [3.5%, 25.6%])`; "-" over no cells."""
+    """`3 (10.0%) [3.5%, 25.6%]`; "-" over no cells."""
     if value.interval is None:
         return "-"
     low, high = value.interval
-    return f"{value.count} ({percent(value.share)} [{percent(low)}, {percent(high)}])"
+    return f"{value.count} ({percent(value.share)}) [{percent(low)}, {percent(high)}]"
 
 
 def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A Markdown table; what would break a cell is escaped."""
-    lines = [_line(header), _line(["---"] * len(header))]
+    lines = [_line([escape(cell) for cell in header]), _line(["---"] * len(header))]
     lines.extend(_line([escape(cell) for cell in row]) for row in rows)
     return "\n".join(lines)
 

@@ -13,11 +13,12 @@ from judgerun.api.project import Workspace
 from judgerun.api.steering import budget_for
 from judgerun.api.steering import unfreeze as unfreeze_budget
 from judgerun.audit.checks import CHECKS
-from judgerun.audit.finding import Audit
-from judgerun.audit.render import HEADER, completion_cells
+from judgerun.audit.finding import RATES, Audit
+from judgerun.audit.words import percent
 from judgerun.cli.options import HERE, BudgetName, Here, Json, Name
 from judgerun.cli.words import Words
 from judgerun.errors import Exit
+from judgerun.model.condition import short
 
 
 def register(app: typer.Typer) -> None:
@@ -42,17 +43,28 @@ def audit(
         raise typer.BadParameter("which experiment? give EXP, or --list")
     found, folder = offline.audit(Workspace(root=workspace).open(name))
     tell_audit(words, found)
-    words.say(f"written to {folder}")
+    words.say(f"written, with intervals, to {folder}")
     words.result({"experiment": found.experiment, "verdict": found.verdict, "folder": str(folder), **_findings(found)})
     return Exit.FINDINGS if found.blocked else Exit.DONE
 
 
+SCREEN = ("condition", "planned", "done", "pending", "finish", *RATES, "concluded")
+
+
 def tell_audit(words: Words, found: Audit) -> None:
-    """An audit for people: how the calls ended first, then the findings."""
-    words.table(HEADER, [tuple(completion_cells(completion)) for completion in found.conditions])
+    """An audit for people: how the calls ended first, then the findings. Intervals are in the files: a screen is narrow."""
+    names = short(completion.condition for completion in found.conditions)
+    rows = []
+    for line in found.conditions:
+        finish = " ".join(f"{word} {n}" for word, n in sorted(line.finish.items())) or "-"
+        shares = (line.rate(name) for name in (*RATES, "concluded"))
+        counts = (f"{rate.count} ({percent(rate.share)})" if rate.count else "0" for rate in shares)
+        rows.append((names[line.condition], line.planned, line.n, line.pending, finish, *counts))
+    words.table(SCREEN, rows)
     for finding in found.findings:
         waived = f" (waived: {finding.waived})" if finding.waived is not None else ""
-        words.say(f"{finding.severity} {finding.check} {finding.condition or '-'}: {finding.message}{waived}")
+        where = names.get(finding.condition, finding.condition) if finding.condition else "-"
+        words.say(f"{finding.severity} {finding.check} {where}: {finding.message}{waived}")
     words.say(f"{found.experiment}: {found.verdict}")
 
 

@@ -19,6 +19,7 @@ from judgerun.cli.panel import Panel
 from judgerun.cli.words import Words, plain, trouble
 from judgerun.errors import Exit, JudgerunError
 from judgerun.files.budgets import find_budget
+from judgerun.model.condition import short
 from judgerun.model.money import format_usd
 
 
@@ -44,9 +45,10 @@ def tell_quote(words: Words, project: Project, quoted: Quoted) -> None:
     held = quoted.quote
     for change in quoted.changes:
         words.say(change)
+    names = short(line.condition for line in held.lines)
     rows = [
         (
-            line.condition,
+            names[line.condition],
             line.cells,
             line.cached,
             line.shared,
@@ -56,7 +58,7 @@ def tell_quote(words: Words, project: Project, quoted: Quoted) -> None:
             format_usd(line.bound),
             f"{line.seconds:.0f}s",
         )
-        for line in quoted.quote.lines
+        for line in held.lines
     ]
     heads = ("condition", "cells", "cached", "shared", "to send", "expected USD", "worst USD", "bound USD", "time")
     words.table(heads, rows)
@@ -125,9 +127,10 @@ def go(
 def tell_state(words: Words, found: State) -> None:
     """How an experiment stands, for people: the finish table first, then the money."""
     document = found.document()
+    names = short(line["condition"] for line in document["conditions"])
     rows = [
         (
-            shorten(line["condition"], document["conditions"]),
+            names[line["condition"]],
             *(line[name] for name in ("planned", "done", "failed", "pending", "cached", "shared")),
             " ".join(f"{word} {n}" for word, n in line["finish"].items()) or "-",
             *(line[name] for name in ("truncated", "empty", "unparsed")),
@@ -167,17 +170,6 @@ def tell_state(words: Words, found: State) -> None:
         )
         for provider, why in process.get("trouble", {}).items():
             words.say(f"{provider}: {plain(why)}; next try in {process['next_try_s'][provider]:.0f} s")
-
-
-def shorten(name: str, lines: list[dict[str, object]]) -> str:
-    """A condition's name without the tail that all conditions of its stage share."""
-    stage = name.split("@", 1)[0].split("/", 1)[0]
-    tails = [str(line["condition"]).split("@")[1:] for line in lines if line["stage"] == stage]
-    parts = name.split("@")
-    keep = len(parts)
-    while keep > 1 and all(tail and tail[-(len(parts) - keep + 1) :] == parts[keep - 1 :] for tail in tails):
-        keep -= 1
-    return "@".join(parts[:keep])
 
 
 def status(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 FOLDED = "-"
@@ -93,3 +94,18 @@ def matches(pattern: str, name: str) -> bool:
             at = found + len(part)
         return True
     return name == pattern or (name.startswith(pattern) and name[len(pattern)] in "/@")
+
+
+def short(names: Iterable[str]) -> dict[str, str]:
+    """Each full name without the tail that all conditions of its stage share, for screens and pages; files keep full names."""
+    stages: dict[str, list[list[str]]] = {}
+    for name in dict.fromkeys(names):
+        stages.setdefault(name.split("@", 1)[0].split("/", 1)[0], []).append(name.split("@"))
+    return {"@".join(parts): "@".join(_cut(parts, held)) for held in stages.values() for parts in held}
+
+
+def _cut(parts: list[str], held: list[list[str]]) -> list[str]:
+    keep = len(parts)
+    while keep > 1 and all(other[1:][keep - len(parts) - 1 :] == parts[keep - 1 :] for other in held):
+        keep -= 1
+    return parts[:keep]

@@ -9,12 +9,13 @@ from judgerun.audit.evidence import Evidence
 from judgerun.audit.finding import Audit, Finding
 from judgerun.audit.render import HEADER, completion_cells
 from judgerun.audit.words import plural
-from judgerun.model.money import format_usd
+from judgerun.model.condition import short
 from judgerun.report import plots
 from judgerun.report.functions import functions
 from judgerun.report.html import to_html
+from judgerun.report.layout import lay
 from judgerun.report.money import avoided, spend, within
-from judgerun.report.page import Block, Page, Section, Table, Text, to_markdown
+from judgerun.report.page import Page, Section, Table, Text, to_markdown
 from judgerun.report.questions import questions
 from judgerun.report.told import Told, document
 from judgerun.report.verdicts import Teller, agreement, endings, folded, rankings, verdicts
@@ -62,10 +63,21 @@ def report(evidence: Evidence, audit: Audit) -> Mapping[str, bytes]:
 
 
 def _page(evidence: Evidence, audit: Audit, held: Sequence[Part]) -> Page:
+    """The page: how the calls ended, findings, numbers, what they rest on; slices below, shut until they are asked for."""
     shown = [*(part for part in held if part.title != ENDINGS), Part("Within the caps", tuple(within(evidence)))]
-    numbers = (_section(part) for part in shown if part.tolds)
-    sections = (_endings(audit), _findings(audit), *numbers, _rests(evidence))
-    return Page(f"Report of {evidence.experiment.name}", tuple(_banners(evidence, audit)), sections)
+    names = short(completion.condition for completion in audit.conditions)
+    whole = [Section(part.title, blocks) for part in shown if (blocks := lay(part.tolds, names, sliced=False))]
+    slices = [
+        Section(f"{part.title}, by slice", blocks, folded=True)
+        for part in shown
+        if (blocks := lay(part.tolds, names, sliced=True))
+    ]
+    sections = (_endings(audit, names), _findings(audit, names), *whole, _rests(evidence))
+    return Page(
+        f"Report of {evidence.experiment.name}",
+        tuple(_banners(evidence, audit)),
+        (*sections, *_sliced(audit, names), *slices),
+    )
 
 
 def _banners(evidence: Evidence, audit: Audit) -> Iterator[str]:
@@ -78,74 +90,37 @@ def _banners(evidence: Evidence, audit: Audit) -> Iterator[str]:
         yield f"The audit has {errors} that nobody has waived: numbers that rest on them carry a banner or are not told."
 
 
-def _endings(audit: Audit) -> Section:
+def _endings(audit: Audit, names: Mapping[str, str]) -> Section:
     """How the calls ended: first, since nothing below can be read without it."""
-    blocks: list[Block] = [
-        Text("Shares are over replies, failed ones over cells tried; in brackets 95% Wilson intervals."),
-        Table(HEADER, tuple(tuple(completion_cells(completion)) for completion in audit.conditions)),
-        *plots.endings(audit.conditions),
-    ]
+    said = "Shares are over replies, failed ones over cells tried; in brackets 95% Wilson intervals."
+    if any(full != cut for full, cut in names.items()):
+        said += " Names leave out the tail that all conditions of a stage share."
+    cells = tuple(tuple(completion_cells(completion, names)) for completion in audit.conditions)
+    return Section(ENDINGS, (Text(said), Table(HEADER, cells), *plots.endings(audit.conditions, names)))
+
+
+def _sliced(audit: Audit, names: Mapping[str, str]) -> Iterator[Section]:
     if audit.slices:
-        blocks += [Text("By slice:"), Table(HEADER, tuple(tuple(completion_cells(part)) for part in audit.slices))]
-    return Section(ENDINGS, tuple(blocks))
+        cells = tuple(tuple(completion_cells(part, names)) for part in audit.slices)
+        yield Section(f"{ENDINGS}, by slice", (Table(HEADER, cells),), folded=True)
 
 
-def _findings(audit: Audit) -> Section:
+def _findings(audit: Audit, names: Mapping[str, str]) -> Section:
     if not audit.findings:
         return Section("Findings", (Text("None."),))
-    return Section("Findings", (Table(FINDINGS, tuple(map(_finding, audit.findings))),))
+    rows = tuple(_finding(finding, names) for finding in audit.findings)
+    waived = any(finding.waived is not None for finding in audit.findings)
+    return Section(
+        "Findings", (Table(FINDINGS, rows) if waived else Table(FINDINGS[:-1], tuple(row[:-1] for row in rows)),)
+    )
 
 
 FINDINGS = ("severity", "check", "condition", "finding", "waived because")
 
 
-def _finding(finding: Finding) -> tuple[str, ...]:
-    return (finding.severity, finding.check, finding.condition or "-", finding.message, finding.waived or "")
-
-
-LINES = ("question", "of", "value", "interval", "n", "how", "note")
-
-
-def _section(part: Part) -> Section:
-    blocks: list[Block] = [Table(LINES, tuple(map(_line, part.tolds)))]
-    groups: dict[tuple[str, str], list[Told]] = {}
-    for told in part.tolds:
-        if told.level is not None:
-            groups.setdefault((told.question, told.coords.get("measure", "")), []).append(told)
-    for (question, measure), held in groups.items():
-        caption = f"{question}, {measure}: value and {100 * (held[0].level or 0):.0f}% interval."
-        blocks.extend(plots.intervals(held, caption, list(map(_where, held))))
-    return Section(part.title, tuple(blocks))
-
-
-def _line(told: Told) -> tuple[str, ...]:
-    level = "" if told.level is None else f" ({100 * told.level:.0f}%)"
-    interval = "-" if told.low is None else f"[{_number(told, told.low)}, {_number(told, told.high)}]{level}"
-    drawn = "" if told.seed is None else f"seed {told.seed}"
-    how = "; ".join(filter(None, (told.method, told.convention, drawn)))
-    return (told.question, _where(told), _number(told, told.value), interval, str(told.n), how, told.note)
-
-
-def _where(told: Told) -> str:
-    """The coordinates in words: what is measured, then where. A full condition name makes its coordinates superfluous."""
-    shown = {name: value for name, value in told.coords.items() if name not in ("unit", "scope", "limit_nanos")}
-    measure = shown.pop("measure", "")
-    if "condition" in shown:
-        kept = {name: value for name, value in shown.items() if name.startswith("slice.") or name in ("value", "only")}
-        shown = {"condition": shown["condition"], **kept}
-    limit = told.coords.get("limit_nanos")
-    words = [f"{name} {value}" for name, value in sorted(shown.items()) if (name, value) != ("only", "all")]
-    if limit is not None:
-        words.append(f"of {format_usd(int(limit))} USD")
-    return f"{measure}: {', '.join(words)}" if words else measure
-
-
-def _number(told: Told, value: float | int | None) -> str:
-    if value is None:
-        return "not told"
-    if told.coords.get("unit") == "nanos":
-        return f"{format_usd(int(value))} USD"
-    return f"{value:.2g}" if told.coords.get("measure", "").startswith("p") else f"{value:.4g}"
+def _finding(finding: Finding, names: Mapping[str, str]) -> tuple[str, ...]:
+    where = names.get(finding.condition, finding.condition) if finding.condition else "-"
+    return (finding.severity, finding.check, where, finding.message, finding.waived or "")
 
 
 def _rests(evidence: Evidence) -> Section:

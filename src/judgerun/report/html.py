@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from judgerun.report.page import Page
+
+_INTERVAL = re.compile(r"\[[-+\d.e% USD]+, [-+\d.e% USD]+\]")
+LONG = 36
+"""Letters above which a cell is prose, and may be cut into lines."""
+
+
+def cell(text: str) -> Markup:
+    """A table cell: intervals stay in one piece and stand back, zero counts are pale, only prose is cut into lines."""
+    escaped = _INTERVAL.sub(lambda found: f'<span class="interval">{found.group()}</span>', str(escape(text)))
+    kind = "zero" if text == "0" or text.startswith("0 (") else "long" if len(text) > LONG else ""
+    return Markup(f'<td class="{kind}">{escaped}</td>' if kind else f"<td>{escaped}</td>")
 
 
 def to_html(page: Page) -> bytes:
@@ -16,4 +30,5 @@ def to_html(page: Page) -> bytes:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["cell"] = cell
     return (environment.get_template("page.html.j2").render(page=page) + "\n").encode()

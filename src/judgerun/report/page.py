@@ -17,6 +17,13 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class Head:
+    """A headline inside a section."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """A table of texts."""
 
@@ -32,15 +39,16 @@ class Figure:
     caption: str
 
 
-Block = Text | Table | Figure
+Block = Text | Head | Table | Figure
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A headline and what stands under it."""
+    """A headline and what stands under it. A `folded` one is shut in HTML until its headline is clicked."""
 
     title: str
     blocks: tuple[Block, ...]
+    folded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +79,8 @@ def _blocks(blocks: Sequence[Block]) -> Iterator[str]:
         match block:
             case Text(text, loud):
                 yield f"> **{escape(text)}**" if loud else escape(text)
+            case Head(text):
+                yield f"### {escape(text)}"
             case Table(header, rows):
                 yield markdown(header, rows)
             case Figure():

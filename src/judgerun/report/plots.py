@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from judgerun.audit.finding import Completion
@@ -38,8 +38,8 @@ def has_plots() -> bool:
     return importlib.util.find_spec("matplotlib") is not None
 
 
-def endings(completions: Sequence[Completion]) -> tuple[Figure, ...]:
-    """Stacked bars: how the replies of each condition finished, as shares."""
+def endings(completions: Sequence[Completion], names: Mapping[str, str]) -> tuple[Figure, ...]:
+    """Stacked bars: how the replies of each condition finished, as shares. `names` gives each condition's label."""
     held = [completion for completion in completions if completion.n][:ROWS_MAX]
     if not held or not has_plots():
         return ()
@@ -50,7 +50,7 @@ def endings(completions: Sequence[Completion]) -> tuple[Figure, ...]:
         if any(shares):
             axes.barh(range(len(held)), shares, left=left, color=colour, label=finish, height=0.7)
             left = [done + share for done, share in zip(left, shares, strict=True)]
-    _lines(axes, [completion.condition for completion in held])
+    _lines(axes, [names[completion.condition] for completion in held])
     axes.set_xlim(0, 1)
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(COLOURS), frameon=False)
     return (Figure(_svg(figure), "Finish reasons, as shares of each condition's replies."),)
@@ -86,7 +86,7 @@ def _canvas(lines: int) -> tuple[Any, Any]:
 
 def _lines(axes: Any, words: Sequence[str]) -> None:
     axes.set_yticks(range(len(words)), [shortened(said) for said in words])
-    axes.invert_yaxis()
+    axes.set_ylim(len(words) - 0.4, -0.6)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
 

@@ -169,7 +169,7 @@ def _pair(
     coordinate = question.compare[0] if question.compare is not None else "against"
     at = {**coords, coordinate: f"{one} -> {two}"}
     gate = banner(teller.audit, [first.condition.name, second.condition.name])
-    both = f"{one}: {first.said()}; {two}: {second.said()}"
+    both = f"{one}: {_restricted(first, ids).said()}; {two}: {_restricted(second, ids).said()}"
     note = "; ".join(filter(None, (gate, both)))
     matched = paired(first, second, ids)
     for measure, estimate in of_test(matched, question.test, seed=teller.seed(question.name)):

@@ -26,6 +26,7 @@ from judgerun.audit.evidence import Evidence
 from judgerun.errors import Refused
 from judgerun.ledger.budget import Budget, Cap
 from judgerun.ledger.entry import Amount, Entry, EntryKind
+from judgerun.model.condition import short
 from judgerun.model.experiment import ParseRule, Question
 from judgerun.report import plots
 from judgerun.report.build import estimates, report
@@ -72,6 +73,21 @@ def test_the_finish_table_comes_before_any_score() -> None:
     assert first["question"] == "truncated"
 
 
+def test_a_report_is_read_from_above_and_slices_are_shut_below() -> None:
+    """Each question has its headline, each method its line; slices stand last, and folded in HTML; labels are read across."""
+    given = mixed()
+    files = report(given, audit(given))
+    text, html = files["report.md"].decode(), files["report.html"].decode()
+    assert (
+        text.index("### same") < text.index("What the numbers rest on") < text.index("## How the calls ended, by slice")
+    )
+    assert html.index("What the numbers rest on") < html.index("<details>") < html.index("Verdicts, by slice")
+    assert html.count("<details>") == html.count("</details>")
+    assert "| of | n | no | yes | note |" in text
+    counts = [line for line in text.splitlines() if line.startswith("| pick/ann/")]
+    assert any("| 40 | 9 (22.5%) [" in line for line in counts), counts
+
+
 def test_banners() -> None:
     """DRAFT without a seal, the reason of an unfinished seal, and the audit's errors; none on a clean sealed run."""
     clean = evidence(plain)
@@ -107,9 +123,9 @@ def test_html_is_one_file_that_fetches_and_runs_nothing() -> None:
     assert "src=" not in html
     assert 'href="http' not in html
     assert ("<svg" in html) is plots.has_plots()
-    rows = [line for line in files["report.md"].decode().splitlines() if line.startswith("| verdict share")]
-    assert rows
-    assert all(line.replace("\\|", "").count("|") == 8 for line in rows)
+    lines = files["report.md"].decode().splitlines()
+    head = next(n for n, line in enumerate(lines) if line.startswith("| of | n | &lt;script>"))
+    assert all(line.replace("\\|", "").count("|") == 6 for line in lines[head : head + 4])
 
 
 def test_svg_has_no_date_and_fixed_ids() -> None:
@@ -117,7 +133,8 @@ def test_svg_has_no_date_and_fixed_ids() -> None:
     if not plots.has_plots():
         pytest.skip("needs the plots extra")
     given = audit(mixed())
-    first, second = plots.endings(given.conditions), plots.endings(given.conditions)
+    names = short(completion.condition for completion in given.conditions)
+    first, second = plots.endings(given.conditions, names), plots.endings(given.conditions, names)
     assert first == second
     assert first[0].svg.startswith("<svg")
     assert "dc:date" not in first[0].svg
