@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ def builtin_sheet() -> PriceSheet:
     """Prices of the genai-prices package by `provider/model id` and by the other exact names that it knows of a model.
     Only prices that a `Price` can tell exactly are in it: see `left_out`.
     """
-    return PriceSheet(_built()[0], _version())
+    return PriceSheet(_Package(), _version())
 
 
 @cache
@@ -120,9 +121,20 @@ def _outside(price: Price, window: Price) -> Iterator[Price]:
 
 
 def _version() -> str:
-    import genai_prices
+    return f"genai-prices {version('genai-prices')}"
 
-    return f"genai-prices {genai_prices.__version__}"
+
+class _Package(Mapping[str, Sequence[Price]]):
+    """The prices of the package, read when first asked for: where deployments state their own, nobody waits for them."""
+
+    def __getitem__(self, name: str) -> Sequence[Price]:
+        return _built()[0][name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_built()[0])
+
+    def __len__(self) -> int:
+        return len(_built()[0])
 
 
 @cache
