@@ -132,7 +132,7 @@ class Http:
         except (aiohttp.ClientError, OSError) as error:
             return self._failure(exchange, Cause.DISCONNECTED, _told(error))
         finally:
-            _CURRENT.reset(token)  # task, context, exchange and deadline would hold each other until the collector comes
+            _CURRENT.reset(token)  # else task, context, exchange and deadline hold each other until the collector comes
 
     async def _exchange(self, call: WireCall, headers: Mapping[str, str], exchange: _Exchange) -> WireReply | Failure:
         session = self._opened()
