@@ -13,14 +13,11 @@ from judgerun.errors import Problem, Refused
 from judgerun.files.budgets import stray_caps
 from judgerun.ledger.budget import Budget, Leaf
 from judgerun.model.condition import matches
-from judgerun.model.kept import Kept
 from judgerun.model.money import Nanos, format_usd
-from judgerun.model.request import RequestKey
 from judgerun.plan.counts import Counts
 from judgerun.plan.quote import Line, Quote
 from judgerun.plan.quote import quote as quote_flow
 from judgerun.ports import Standing
-from judgerun.store.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +91,7 @@ def quote(project: Project, budget: Budget, *, only: str | None = None, limit: i
     """What a run would send and cost. Raises Refused where a price or a bound that a dollar cap needs is not known."""
     with snapshot(project.workspace.cache) as view:
         flow = project.flow(
-            lookup=nothing if view is None else _kept(view),
+            lookup=nothing if view is None else view.bought,
             matrix=project.matrix(view),
             only=only,
             limit=limit,
@@ -145,14 +142,6 @@ def _headroom(project: Project, budget: Budget, standing: Standing) -> Nanos:
         if (cap.unit, cap.kind, cap.key) == ("nanos", "experiment", project.name):
             left.append(cap.limit - standing.experiment.high)
     return min(left)
-
-
-def _kept(view: Snapshot) -> Any:
-    def lookup(key: RequestKey) -> Kept | None:
-        found = view.lookup(key)
-        return found if isinstance(found, Kept) else None
-
-    return lookup
 
 
 def _strays(project: Project, budget: Budget, found: Quote, today: date) -> list[str]:

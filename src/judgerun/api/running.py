@@ -26,9 +26,7 @@ from judgerun.dispatch.run import Ending, Run
 from judgerun.errors import Exit, Problem, Refused, strongest
 from judgerun.files.budgets import find_budget
 from judgerun.ledger.budget import Budget
-from judgerun.model.kept import Kept
 from judgerun.model.money import format_usd
-from judgerun.model.request import RequestKey
 from judgerun.plan.counts import Counts
 from judgerun.plan.flow import Flow
 from judgerun.providers.open import connect, scrubber
@@ -107,7 +105,7 @@ async def run(
         async with await Cache.open(project.workspace.cache, clock=clock) as store:
             with _patient(), Snapshot.open(project.workspace.cache, fixed=False) as vectors:
                 await _pin(project, store, log)
-                flow = project.flow(lookup=_kept(store), matrix=vectors.matrix, only=only, limit=limit)
+                flow = project.flow(lookup=store.bought, matrix=vectors.matrix, only=only, limit=limit)
                 progress = Progress()
                 runner = Run(
                     flow,
@@ -157,16 +155,6 @@ def refuse_unconfirmed(quoted: Quoted, budget: Budget, *, yes: bool) -> None:
         raise Refused(
             Problem(f"budgets/{budget.name}.toml", "confirm_above", wrong, "say --yes, or raise confirm_above")
         )
-
-
-def _kept(store: Cache) -> Callable[[RequestKey], Kept | None]:
-    """A look-up that does not see failures: a run tries failed cells anew."""
-
-    def lookup(key: RequestKey) -> Kept | None:
-        found = store.lookup(key)
-        return found if isinstance(found, Kept) else None
-
-    return lookup
 
 
 def pinned(project: Project) -> dict[str, str]:

@@ -93,6 +93,10 @@ class Front(ABC):
         """What the cache says of a request now."""
         return self._reader.lookup(key)
 
+    def bought(self, key: RequestKey) -> Kept | None:
+        """The reply to a request, where there is one, whatever failed."""
+        return self._reader.bought(key)
+
     def is_open(self, key: RequestKey) -> bool:
         """Whether any process has an open attempt for the key."""
         return self._reader.is_open(key)

@@ -28,12 +28,17 @@ class Reader:
 
     def lookup(self, key: RequestKey) -> Kept | Lost | None:
         """What the cache says of a request: its reply, else that it was given up, else nothing."""
-        found = self.kept(key)
-        if found is not None:
-            return rows.kept(*found)
+        kept = self.bought(key)
+        if kept is not None:
+            return kept
         with wrapped(self._path):
             row = self.connection.execute(SQL["lost_reason"], (key,)).fetchone()
             return None if row is None else Lost(row[0])
+
+    def bought(self, key: RequestKey) -> Kept | None:
+        """The reply to a request, where there is one: what a run asks, which tries failed cells anew."""
+        found = self.kept(key)
+        return None if found is None else rows.kept(*found)
 
     def kept(self, key: RequestKey) -> tuple[Sequence[Any], str] | None:
         """The columns of a reply, and the experiment that bought it; None when there is none."""

@@ -114,6 +114,10 @@ class Snapshot:
         """What the cache says of a request: its reply, else that it was given up, else nothing."""
         return self._reader.lookup(key)
 
+    def bought(self, key: RequestKey) -> Kept | None:
+        """The reply to a request, where there is one, whatever failed."""
+        return self._reader.bought(key)
+
     def lookups(self, keys: Sequence[RequestKey]) -> list[Kept | Lost | None]:
         """`lookup` of many keys, in their order; keys without a reply cost a set membership once `known` is large."""
         known = self.known()
