@@ -7,24 +7,8 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from judgerun.model.condition import Condition
+from judgerun.table.row import TOLD
 
-TOLD = frozenset(
-    {
-        "value",
-        "reply",
-        "finish",
-        "concluded",
-        "model",
-        "prompt",
-        "variant",
-        "lineage",
-        "draw",
-        "order",
-        "agrees",
-        "fallback",
-    }
-)
-"""What a chat stage shows of itself, as `solve.reply`."""
 JOINED = frozenset({"value", "reply", "finish", "model", "lineage", "agrees"})
 """What a joined row of a stage brings beside its fields."""
 
@@ -70,7 +54,7 @@ class Branch:
     def near(self) -> frozenset[str]:
         """What the nearest stage shows of itself, which folds and questions may name alone."""
         own = list(self.stages.values())[-1] if self.stages else frozenset()
-        return TOLD if own is None else TOLD & own
+        return frozenset(TOLD) if own is None else own.intersection(TOLD)
 
     @property
     def ranked(self) -> bool:

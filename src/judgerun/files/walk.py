@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from judgerun.files.branch import TOLD, Branch, Branches
+from judgerun.files.branch import Branch, Branches
 from judgerun.files.rules import properties_of, rows_at
 from judgerun.model.condition import Condition
 from judgerun.model.experiment import (
@@ -25,6 +25,7 @@ from judgerun.model.experiment import (
 from judgerun.model.rows import Table
 from judgerun.table.conditions import asked, embedded, locate, matching, orders, paired, source, through
 from judgerun.table.explode import bound
+from judgerun.table.row import TOLD
 
 COMMON = frozenset({"model", "prompt", "variant", "lineage", "order"})
 """What folded rows may still have in common of a chat stage."""
@@ -102,7 +103,7 @@ def _chat(stage: Chat, branch: Branch) -> Branch:
                         order=order,
                     )
                     ids[condition] = asked_of
-    attributes = TOLD | _scored(stage, branch)
+    attributes = _scored(stage, branch).union(TOLD)
     draws = {**branch.draws, stage.name: max((arm.settings.draws for arm in stage.arms), default=1)}
     return replace(branch.via(stage.name, attributes, {"reply", "value"}).under(ids), draws=draws)
 

@@ -7,23 +7,9 @@ from typing import Any
 
 from judgerun.model.condition import Condition
 from judgerun.report.sample import names
-from judgerun.table.row import Outcome, Row
+from judgerun.table.row import TOLD, Outcome, Row
 
 Record = dict[str, Any]
-_PLAIN = (
-    "value",
-    "reply",
-    "finish",
-    "concluded",
-    "model",
-    "prompt",
-    "variant",
-    "lineage",
-    "draw",
-    "order",
-    "agrees",
-    "fallback",
-)
 
 
 def order(row: Row) -> tuple[str, str, tuple[tuple[str, int], ...]]:
@@ -73,7 +59,7 @@ def _flat(row: Row, coordinates: Mapping[str, str]) -> Iterator[tuple[str, Any]]
 
 
 def _outcome(outcome: Outcome) -> Iterator[tuple[str, Any]]:
-    for name in _PLAIN:
+    for name in TOLD:
         value = getattr(outcome, name)
         told = value if name == "fallback" else value is not None
         if told or (name == "value" and (outcome.reply is not None or outcome.incomplete)):

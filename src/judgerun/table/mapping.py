@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
-from judgerun.table.row import Outcome, Row
+from judgerun.table.row import SHOWN, Outcome, Row
 from judgerun.table.scope import Seen
 
 Function = Callable[..., Any]
-
-_HIDDEN = frozenset({"verdict", "kept", "key", "scores", "extra"})
-_TOLD = tuple(field.name for field in fields(Outcome) if field.name not in _HIDDEN)
 
 
 class MapError(Exception):
@@ -57,7 +54,7 @@ def plain(scope: Mapping[str, Any], row: Row) -> dict[str, Any]:
     found = dict(scope)
     for stage, outcome in row.stages.items():
         seen = found[stage]
-        told = {name: getattr(outcome, name) for name in _TOLD}
+        told = {name: getattr(outcome, name) for name in SHOWN}
         if isinstance(seen, Seen) and outcome.candidates is not None:
             told["candidates"] = seen.candidates
         golds = dict.fromkeys(key.partition(".")[0] for key in outcome.scores)

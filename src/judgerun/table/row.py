@@ -11,6 +11,24 @@ from judgerun.model.kept import Kept
 from judgerun.model.request import RequestKey
 from judgerun.model.rows import Fields
 
+TOLD = (
+    "value",
+    "reply",
+    "finish",
+    "concluded",
+    "model",
+    "prompt",
+    "variant",
+    "lineage",
+    "draw",
+    "order",
+    "agrees",
+    "fallback",
+)
+"""What a chat stage shows of itself, as `solve.reply`, in the order in which records have it."""
+SHOWN = (*TOLD, "candidates", "incomplete")
+"""What a stage of any kind may show of itself."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:

@@ -6,28 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
 from judgerun.model.rows import Fields
-from judgerun.table.row import Candidate, Outcome, Row
+from judgerun.table.row import SHOWN, Candidate, Outcome, Row
 
 Document = Callable[[str, str], Fields]  # (stage of the ranking, document id) -> the document's fields
 
-_TOLD = frozenset(
-    {
-        "value",
-        "reply",
-        "finish",
-        "concluded",
-        "model",
-        "prompt",
-        "variant",
-        "lineage",
-        "draw",
-        "order",
-        "agrees",
-        "fallback",
-        "incomplete",
-        "candidates",
-    }
-)
+_SHOWN = frozenset(SHOWN)
 
 
 class Seen:
@@ -46,7 +29,7 @@ class Seen:
             return outcome.extra[name]
         if name == "candidates" and outcome.candidates is not None:
             return Ranking(self._stage, outcome.candidates, self._document)
-        if name in _TOLD:
+        if name in _SHOWN:
             return getattr(outcome, name)
         nested = {
             key.partition(".")[2]: value for key, value in outcome.scores.items() if key.partition(".")[0] == name
@@ -128,6 +111,6 @@ class Scopes:
         """
         scope = self.of(row)
         if row.outcome is not None:
-            for name in _TOLD - scope.keys():
+            for name in _SHOWN - scope.keys():
                 scope[name] = getattr(row.outcome, name)
         return scope
