@@ -8,12 +8,11 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from judgerun.errors import Problem
 from judgerun.files.faults import Faults, hint
 from judgerun.files.lines import Path as KeyPath
 from judgerun.files.names import slug
 from judgerun.files.schema import ModelShape, ParameterShape, ProviderShape, RatesShape
-from judgerun.model.experiment import Deployment, Experiment, Model, PriceSpec
+from judgerun.model.experiment import Deployment, Model, PriceSpec
 
 #: The cap goes as `max_tokens` where the provider documents that name: one that ignores an unknown field would not be bounded.
 BUILTIN: Mapping[str, Deployment] = {
@@ -227,15 +226,3 @@ def with_parameters(faults: Faults, path: KeyPath, model: Model, shape: Paramete
     if shape.cap_field is not None:
         changes["provider"] = replace(model.provider, cap_field=shape.cap_field)
     return replace(model, **changes)
-
-
-def missing_keys(experiment: Experiment, environ: Mapping[str, str]) -> tuple[Problem, ...]:
-    """One problem for each environment variable that a deployment of the experiment names and that is not set."""
-    named = {
-        model.provider.api_key_env: model.provider.name for model in experiment.models if model.provider.api_key_env
-    }
-    return tuple(
-        Problem("environment", name, f"the key of provider {provider!r} is not set", f"export {name}=...")
-        for name, provider in sorted(named.items())
-        if not environ.get(name)
-    )

@@ -111,7 +111,7 @@ class _Reader:
         tables = self._tables(shape, specs)
         golds = self._golds(shape)
         stages = self._stages(shape, models)
-        functions = self._functions(shape, stages)
+        functions = self._functions(stages)
         questions = read_questions(faults, shape.question, {*shape.data, *self.stage_places}, self.conditions)
         experiment = Experiment(
             name=shape.name,
@@ -310,7 +310,7 @@ class _Reader:
         self.places.digests[file] = read.prompt.digest
         return read
 
-    def _functions(self, shape: ExperimentShape, stages: tuple[Stage, ...]) -> dict[str, Callable[..., Any]]:
+    def _functions(self, stages: tuple[Stage, ...]) -> dict[str, Callable[..., Any]]:
         functions: dict[str, Callable[..., Any]] = {}
         for stage in stages:
             if isinstance(stage, Map):

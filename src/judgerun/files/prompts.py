@@ -47,19 +47,10 @@ def read_prompt(path: Path, *, name: str, file: str) -> ReadPrompt:
     return ReadPrompt(prompt, _together(uses))
 
 
-def split_messages(text: str) -> tuple[tuple[Role, str], ...]:
-    """Role and text of each message: a line that is exactly `[system]`, `[user]` or `[assistant]` starts one; a text
-    without such a line is one user message. Line ends at the edges of a message belong to the file, not to the message.
-
-    Raises Refused when text stands before the first mark or a message is empty.
-    """
-    parts, problems = _split(text, "prompt")
-    if problems:
-        raise Refused(problems)
-    return tuple((part.role, part.text) for part in parts)
-
-
 def _split(text: str, file: str) -> tuple[list[_Part], list[Problem]]:
+    """The messages: a line that is exactly `[system]`, `[user]` or `[assistant]` starts one; a text without such a line is
+    one user message. Line ends at the edges of a message belong to the file, not to the message.
+    """
     problems: list[Problem] = []
     parts: list[_Part] = []
     role: Role | None = None

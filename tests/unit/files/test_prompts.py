@@ -10,21 +10,35 @@ from hypothesis import strategies as st
 
 from judgerun.errors import Refused
 from judgerun.files.expressions import Wrong, of_expression, of_template
-from judgerun.files.prompts import read_prompt, split_messages
+from judgerun.files.prompts import read_prompt
 
-LINE = st.text(st.characters(codec="utf-8", exclude_characters="\r\n"), min_size=1).filter(str.strip)
+OPENERS = ("{{", "{%", "{#")
+LINE = (
+    st.text(st.characters(codec="utf-8", exclude_characters="\r\n"), min_size=1)
+    .filter(str.strip)
+    .filter(lambda line: not any(opener in line for opener in OPENERS))
+)
 MARKS = ("[system]", "[user]", "[assistant]")
 
 
-def test_marks_alone_on_a_line_start_messages() -> None:
+def messages(path: Path, text: str) -> tuple[tuple[str, str], ...]:
+    """Role and text of each message of a prompt file with this text."""
+    path.write_text(text, encoding="utf-8")
+    return read_prompt(path, name="p", file="p.md").prompt.messages
+
+
+def test_marks_alone_on_a_line_start_messages(tmp_path: Path) -> None:
     """Only a line that is exactly a mark starts a message; line ends around a message belong to the file."""
     text = "[system]\n\nBe brief.\n\n[user]\nSay [user] and\n [assistant]\nor [system].\n"
-    assert split_messages(text) == (("system", "Be brief."), ("user", "Say [user] and\n [assistant]\nor [system]."))
+    assert messages(tmp_path / "p.md", text) == (
+        ("system", "Be brief."),
+        ("user", "Say [user] and\n [assistant]\nor [system]."),
+    )
 
 
-def test_a_file_without_marks_is_one_user_message() -> None:
+def test_a_file_without_marks_is_one_user_message(tmp_path: Path) -> None:
     """The whole text, but for line ends at its edges."""
-    assert split_messages("\nHello\n\nthere \n") == (("user", "Hello\n\nthere "),)
+    assert messages(tmp_path / "p.md", "\nHello\n\nthere \n") == (("user", "Hello\n\nthere "),)
 
 
 @given(
@@ -32,10 +46,11 @@ def test_a_file_without_marks_is_one_user_message() -> None:
         st.tuples(st.sampled_from(MARKS), st.lists(LINE.filter(lambda line: line not in MARKS), min_size=1)), min_size=1
     )
 )
-def test_messages_come_back(parts: list[tuple[str, list[str]]]) -> None:
+def test_messages_come_back(tmp_path_factory: pytest.TempPathFactory, parts: list[tuple[str, list[str]]]) -> None:
     """Whatever stands between marks is the message, in order."""
     text = "\n".join("\n".join([mark, *lines]) for mark, lines in parts)
-    assert split_messages(text) == tuple((mark[1:-1], "\n".join(lines)) for mark, lines in parts)
+    found = messages(tmp_path_factory.getbasetemp() / "prompt.md", text)
+    assert found == tuple((mark[1:-1], "\n".join(lines)) for mark, lines in parts)
 
 
 @pytest.mark.parametrize(
