@@ -141,39 +141,3 @@ class Run:
         codes = dict(self._room.codes)
         code = strongest(codes)
         return Ending(code=code, reason=codes.get(code), codes=codes)
-
-
-async def run(
-    flow: Flow,
-    *,
-    store: Store,
-    providers: Mapping[str, Provider],
-    models: Mapping[str, Model],
-    clock: Clock,
-    lanes: Mapping[str, LaneSpec],
-    budget: Budget,
-    prices: Prices,
-    rng: random.Random,
-    experiment: Experiment,
-    progress: Progress,
-    gates: Rule | None = None,
-    surveyed: Iterable[Counts] = (),
-    scrub: Callable[[str], str] = str,
-) -> Ending:
-    """`Run(...).main()` for those who stop a run by cancelling it."""
-    return await Run(
-        flow,
-        store=store,
-        providers=providers,
-        models=models,
-        clock=clock,
-        lanes=lanes,
-        budget=budget,
-        prices=prices,
-        rng=rng,
-        experiment=experiment,
-        progress=progress,
-        gates=gates,
-        surveyed=surveyed,
-        scrub=scrub,
-    ).main()
