@@ -118,12 +118,6 @@ class Snapshot:
         """The reply to a request, where there is one, whatever failed."""
         return self._reader.bought(key)
 
-    def lookups(self, keys: Sequence[RequestKey]) -> list[Kept | Lost | None]:
-        """`lookup` of many keys, in their order; keys without a reply cost a set membership once `known` is large."""
-        known = self.known()
-        gone = {key for key, *_ in self._all("columns_lost", (None,))}
-        return [self.lookup(key) if key in known or key in gone else None for key in keys]
-
     def known(self) -> set[RequestKey]:
         """Every key that has a reply: one pass, for plans of a million requests."""
         return {key for (key,) in self._all("known")}
