@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from judgerun.model.condition import FOLDED, Condition, Segment
 from judgerun.table.row import Row
 
-GIVEN = ("given", "reversed")
 SHUFFLED = "shuffled:"
 
 
