@@ -111,24 +111,17 @@ class _Sum:
 
 
 class Account:
-    """Running balances of one budget under its caps. It is told of every change, and decides on reservations."""
+    """Running sums of one budget under its caps. It is told of every change, and decides on reservations."""
 
     def __init__(self, caps: Sequence[Cap], balances: Mapping[Leaf, Balance] | None = None) -> None:
         self._caps = tuple(caps)
-        self._balances: dict[Leaf, Balance] = {}
         self._sums: dict[tuple[int, str], _Sum] = {}
         self._scopes: dict[Leaf, tuple[_Sum, ...]] = {}
         for leaf, balance in (balances or {}).items():
             self.book(leaf, balance)
 
-    @property
-    def balances(self) -> Mapping[Leaf, Balance]:
-        """What stands on each leaf."""
-        return self._balances
-
     def book(self, leaf: Leaf, delta: Balance) -> None:
-        """Change the balance of a leaf, and of every scope over it."""
-        self._balances[leaf] = self._balances.get(leaf, EMPTY) + delta
+        """A change on a leaf is one of every scope over it."""
         for scope in self._over(leaf):
             scope.add(delta)
 
