@@ -8,7 +8,7 @@ import random
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,7 @@ class Watch:
     flow: Flow
     cache: Cache
     budget: Budget
+    goal: Mapping[str, int]  # cells by condition that this run is to bring to an end; rows not yet known at their bound
     now: float
 
 
@@ -123,7 +124,8 @@ async def run(
                     surveyed=quoted.counts,
                     scrub=scrubber(project.deployments, project.workspace.environ).text,
                 )
-                said = Watch(progress=progress, flow=flow, cache=store, budget=held, now=0.0)
+                goal = {x.condition: x.cached + x.shared + x.failed + x.to_send for x in quoted.quote.lines}
+                said = Watch(progress=progress, flow=flow, cache=store, budget=held, goal=goal, now=0.0)
                 async with _saying(said, clock, watch, log), _signals(runner, signals, log):
                     ending = await runner.main()
                 await store.plan(project.name, flow.digest, pinned(project))
@@ -187,15 +189,7 @@ async def _saying(
             tell()
             await watched.cache.progress(orjson.dumps(live(watched.progress, now)).decode())
             if watch is not None:
-                watch(
-                    Watch(
-                        progress=watched.progress,
-                        flow=watched.flow,
-                        cache=watched.cache,
-                        budget=watched.budget,
-                        now=now,
-                    )
-                )
+                watch(replace(watched, now=now))
 
     task = asyncio.create_task(say())
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from types import TracebackType
 
 from rich.console import Group
@@ -13,12 +14,15 @@ from rich.text import Text
 
 from judgerun.api.running import Watch
 from judgerun.cli.words import Words, plain
+from judgerun.model.condition import short
 from judgerun.model.money import format_usd
 from judgerun.plan.counts import Counts
 from judgerun.ports import Standing
 
 LINE_EVERY = 10
 """Seconds between two plain lines."""
+CONDITIONS_MAX = 24
+"""Conditions that the panel has room for; `status` lists all."""
 
 
 class Panel:
@@ -46,12 +50,13 @@ class Panel:
 
     def show(self, seen: Watch) -> None:
         """Show how the run stands now."""
-        counts, standing = seen.flow.counts(), seen.cache.standing()
+        counts = tuple(replace(count, planned=planned(seen, count)) for count in seen.flow.counts())
         left = self._left(seen, counts)
+        said = _lines(self._name, seen, counts, seen.cache.standing(), left)
         if self._live is not None:
-            self._live.update(_picture(self._name, seen, counts, standing, left))
+            self._live.update(_picture(counts, said))
         elif self._shown % LINE_EVERY == 0:
-            self._words.event(_line(self._name, seen, counts, standing, left))
+            self._words.event("; ".join(said))
         self._shown += 1
 
     def _left(self, seen: Watch, counts: tuple[Counts, ...]) -> float | None:
@@ -67,37 +72,55 @@ class Panel:
         return pending / self._rate if self._rate > 0 else None
 
 
-def _line(name: str, seen: Watch, counts: tuple[Counts, ...], standing: Standing, left: float | None) -> str:
-    planned = sum(count.planned for count in counts)
+def planned(seen: Watch, count: Counts) -> int:
+    """The cells of a condition that this run is to end: by the quote, until all rows are known. The flow knows only what it
+    has opened so far.
+    """
+    goal = seen.goal.get(count.condition, 0)
+    return max(count.done + count.failed, min(goal, count.planned) if seen.flow.drained else goal)
+
+
+def _lines(
+    name: str, seen: Watch, counts: tuple[Counts, ...], standing: Standing, left: float | None
+) -> tuple[str, ...]:
+    """How it stands, in lines that fit a narrow terminal: cells and time, money, pace and waits, then troubles."""
+    whole = sum(count.planned for count in counts)
     done, failed = sum(count.done for count in counts), sum(count.failed for count in counts)
     calls, tokens = seen.progress.rates(seen.now)
     spend = standing.experiment
     waits = ", ".join(f"{cause} {cells}" for cause, cells in seen.progress.waits().items()) or "nothing"
-    troubles = seen.progress.troubles(seen.now).items()
-    told = "".join(f"; {provider}: {plain(why)}, next try in {after:.0f} s" for provider, (why, after) in troubles)
     return (
-        f"{name}: {done} of {planned} done, {failed} failed; {calls:.1f} calls/s, {tokens:.0f} tokens/s; spent "
-        f"[{format_usd(spend.low)}, {format_usd(spend.high)}] of {format_usd(seen.budget.total)} USD; "
-        f"{seen.progress.in_flight} in flight; waits for {waits}; {_time(left)}{told}"
+        f"{name}: {done} of {whole} done, {failed} failed, {_time(left)}",
+        f"spent [{format_usd(spend.low)}, {format_usd(spend.high)}] of {format_usd(seen.budget.total)} USD, "
+        f"{format_usd(spend.held)} of it held",
+        f"{calls:.1f} calls/s, {tokens:.0f} tokens/s, {seen.progress.in_flight} in flight; cells wait for {waits}",
+        *(
+            f"{provider}: {plain(why)}, next try in {after:.0f} s"
+            for provider, (why, after) in seen.progress.troubles(seen.now).items()
+        ),
     )
 
 
 def _time(left: float | None) -> str:
-    if left is None:
-        return "time left unknown"
-    hours, rest = divmod(round(left), 3600)
-    minutes, seconds = divmod(rest, 60)
-    return f"{hours}:{minutes:02d}:{seconds:02d} left"
+    return "time left unknown" if left is None else f"{clock(left)} left"
 
 
-def _picture(name: str, seen: Watch, counts: tuple[Counts, ...], standing: Standing, left: float | None) -> Group:
+def clock(seconds: float) -> str:
+    """A span of time: `h:mm:ss`."""
+    hours, rest = divmod(round(seconds), 3600)
+    minutes, rest = divmod(rest, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}"
+
+
+def _picture(counts: tuple[Counts, ...], said: tuple[str, ...]) -> Group:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for head, side in (("condition", "left"), ("", "left"), ("done", "right"), ("failed", "right"), ("finish", "left")):
         table.add_column(head, justify="right" if side == "right" else "left")
-    for count in counts[:24]:
+    names = short(count.condition for count in counts)
+    for count in counts[:CONDITIONS_MAX]:
         finish = " ".join(f"{word} {n}" for word, n in sorted(count.finish.items()))
-        bar = ProgressBar(total=max(1, count.planned), completed=count.done + count.failed, width=24)
-        table.add_row(count.condition.split("@", 1)[0], bar, f"{count.done}/{count.planned}", str(count.failed), finish)
-    if len(counts) > 24:
-        table.add_row(f"... and {len(counts) - 24} more conditions", "", "", "", "")
-    return Group(table, Text(_line(name, seen, counts, standing, left)))
+        bar = ProgressBar(total=max(1, count.planned), completed=count.done + count.failed, width=16)
+        table.add_row(names[count.condition], bar, f"{count.done}/{count.planned}", str(count.failed), finish)
+    if len(counts) > CONDITIONS_MAX:
+        table.add_row(f"... and {len(counts) - CONDITIONS_MAX} more conditions", "", "", "", "")
+    return Group(table, *(Text(line, overflow="fold") for line in said))

@@ -15,12 +15,22 @@ from judgerun.api.running import run as run_project
 from judgerun.api.state import State, state
 from judgerun.api.steering import ask_stop, budget_for
 from judgerun.cli.options import HERE, BudgetName, Here, Json, Name, Yes
-from judgerun.cli.panel import Panel
+from judgerun.cli.panel import Panel, clock
 from judgerun.cli.words import Words, plain, trouble
 from judgerun.errors import Exit, JudgerunError
 from judgerun.files.budgets import find_budget
 from judgerun.model.condition import short
 from judgerun.model.money import format_usd
+
+NEXT = {
+    Exit.DONE: "judgerun audit {name}",
+    Exit.EXHAUSTED: "raise the cap in budgets/{budget}.toml and give the same command again: nothing is bought twice",
+    Exit.FROZEN: "look at the bill, then judgerun unfreeze {name} --because TEXT",
+    Exit.GATE: "judgerun show {name} --unparsed, or --finish length; mend the prompt, the cap or the gate, and run again",
+    Exit.PROVIDER: "mend it, then give the same command again: it goes on where it stopped",
+    Exit.INTERRUPTED: "the same command goes on where it stopped",
+}
+"""What a person does after a run that ended so."""
 
 
 def register(app: typer.Typer) -> None:
@@ -56,7 +66,7 @@ def tell_quote(words: Words, project: Project, quoted: Quoted) -> None:
             format_usd(line.expected),
             format_usd(line.worst),
             format_usd(line.bound),
-            f"{line.seconds:.0f}s",
+            clock(line.seconds),
         )
         for line in held.lines
     ]
@@ -64,7 +74,7 @@ def tell_quote(words: Words, project: Project, quoted: Quoted) -> None:
     words.table(heads, rows)
     words.say(
         f"{project.name}: {held.to_send} calls to send; expected {format_usd(held.expected)}, worst {format_usd(held.worst)}, "
-        f"bound {format_usd(held.bound)} USD; about {held.seconds:.0f} s at the lanes' rates; "
+        f"bound {format_usd(held.bound)} USD; about {clock(held.seconds)} at the lanes' rates; "
         f"headroom of budget {quoted.budget} {format_usd(quoted.headroom)} USD"
     )
     for warning in quoted.warnings:
@@ -120,6 +130,8 @@ def go(
     tell_state(words, result.state)
     if result.reason:
         words.say(f"ended with {int(result.code)}: {result.reason}")
+    if result.code in NEXT and (result.code is not Exit.DONE or result.state.state == "complete"):
+        words.say("next: " + NEXT[result.code].format(name=project.name, budget=held.name))
     words.result(result.document())
     return result.code
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 import structlog
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
@@ -19,6 +20,10 @@ from judgerun.errors import Exit, JudgerunError, Refused
 #: Environment variables whose values must never be printed, by name.
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL)", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+CELL_MAX = 60
+"""Columns of a cell above which it is folded into lines."""
+GAP = 2
 
 
 def scrub(text: str, environ: Mapping[str, str] | None = None) -> str:
@@ -79,12 +84,19 @@ class Words:
         if self.json:
             return
         table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+        cells = [[plain(scrub("" if cell is None else str(cell))) for cell in row] for row in rows]
+        width = GAP * (len(columns) - 1)
         for n, column in enumerate(columns):
             numeric = bool(rows) and all(isinstance(row[n], (int, float)) or _number(row[n]) for row in rows)
-            table.add_column(column, justify="right" if numeric else "left", overflow="fold")
-        for row in rows:
-            table.add_row(*(plain(scrub("" if cell is None else str(cell))) for cell in row))
-        self.out.print(table, markup=False)
+            longest = max(cell_len(text) for text in (column, *(row[n] for row in cells)))
+            table.add_column(
+                column, justify="right" if numeric else "left", overflow="fold", min_width=min(longest, CELL_MAX)
+            )
+            width += min(longest, CELL_MAX)
+        for row in cells:
+            table.add_row(*row)
+        # A terminal too narrow cuts whole lines itself; numbers that rich folds into their column cannot be read.
+        self.out.print(table, markup=False, width=max(width, self.out.width), crop=False, no_wrap=True)
 
     def result(self, value: Any) -> None:
         """The object of `--json`; nothing otherwise."""
