@@ -144,17 +144,6 @@ async def test_keys_by_prefix(store: Inline) -> None:
                 snapshot.find(shared)
 
 
-async def test_attempts_of_a_key(store: Inline) -> None:
-    """Each attempt of a request is told with its closing; one of a batch says how many it carried."""
-    retry = await attempt_of(store, chat(2))
-    with Snapshot.open(cache(store)) as snapshot:
-        first, second = snapshot.attempts_of(chat(2).key)
-        assert (first["closing"], first["cause"], first["detail"]) == ("void", "rate limited", "later")
-        assert (second["id"], second["closing"], second["open"]) == (retry, None, 1)
-        (batch,) = snapshot.attempts_of(text(0).key)
-        assert (batch["requests"], batch["closing"], batch["nanos"]) == (2, "settle", 60)
-
-
 async def test_owners_progress_and_files(store: Inline) -> None:
     """A living process is told from a dead one; what it last said is there; pins, plans and experiments are listed."""
     dead = Inline.open(cache(store), clock=HandClock(), durable=False)

@@ -14,15 +14,12 @@ from judgerun.errors import Refused
 from judgerun.files.budgets import find_budget
 from judgerun.files.waivers import load_waivers
 from judgerun.ledger.account import Balance
-from judgerun.ledger.budget import Budget, Leaf
+from judgerun.ledger.budget import UNITS, Budget, Leaf
 from judgerun.ledger.entry import Amount, Entry, EntryKind
 from judgerun.model.kept import Kept, Lost
-from judgerun.model.reply import Usage
+from judgerun.model.reply import BUCKETS, Usage
 from judgerun.model.request import RequestKey
 from judgerun.store.snapshot import Sealed, Snapshot
-
-UNITS = ("nanos", "calls", "tokens", "gpu_ms")
-BUCKETS = ("input_fresh", "cache_read", "cache_write", "output_visible", "reasoning")
 
 
 @dataclass(slots=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from judgerun.model.condition import matches
 from judgerun.model.money import NANOS_PER_USD, Nanos
 
 Unit = Literal["nanos", "calls", "tokens", "gpu_ms"]
+UNITS: tuple[Unit, ...] = get_args(Unit)
+"""In the order of the fields of an Amount."""
 ScopeKind = Literal["total", "provider", "stage", "condition", "experiment", "day"]
 
 

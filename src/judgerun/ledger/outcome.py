@@ -14,7 +14,7 @@ What may live here: what an answer does to a hold. Nothing here asks who called,
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
@@ -22,7 +22,7 @@ from judgerun.errors import invariant
 from judgerun.ledger.entry import Amount, EntryKind
 from judgerun.ledger.prices import Price
 from judgerun.model.money import Nanos
-from judgerun.model.reply import Billable, Failure, Reply, Usage
+from judgerun.model.reply import BUCKETS, Billable, Failure, Reply, Usage
 
 
 class Case(StrEnum):
@@ -51,7 +51,6 @@ TABLE: dict[Case, Rule] = {
     Case.DOUBTFUL: Rule(EntryKind.FORFEIT, "hold", "it may have been charged: unknown is spent"),
 }
 
-_BUCKETS = tuple(bucket.name for bucket in fields(Usage))
 _FAILED = {Billable.NO: Case.NOT_CHARGED, Billable.YES: Case.CHARGED, Billable.UNKNOWN: Case.DOUBTFUL}
 
 
@@ -97,7 +96,7 @@ def total_usage(replies: Iterable[Reply]) -> Usage | None:
         return None
     if len(usages) == 1:
         return usages[0]
-    return Usage(**{name: _sum([getattr(usage, name) for usage in usages]) for name in _BUCKETS})
+    return Usage(**{name: _sum([getattr(usage, name) for usage in usages]) for name in BUCKETS})
 
 
 def _billed(reply: Reply) -> Usage:

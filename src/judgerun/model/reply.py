@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
 from judgerun.model.money import Nanos
@@ -43,6 +43,10 @@ class Usage:
         if self.output_visible is None and self.reasoning is None:
             return None
         return (self.output_visible or 0) + (self.reasoning or 0)
+
+
+BUCKETS = tuple(bucket.name for bucket in fields(Usage))
+"""The names of the buckets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from judgerun.model.condition import Condition
+from judgerun.model.reply import BUCKETS
 from judgerun.report.sample import names
 from judgerun.table.row import TOLD, Outcome, Row
 
@@ -90,7 +91,7 @@ def _reply(outcome: Outcome) -> Iterator[tuple[str, Any]]:
     yield "attempt", kept.attempt
     yield "bought_by", kept.experiment
     yield "cost_nanos", kept.cost
-    for name in ("input_fresh", "cache_read", "cache_write", "output_visible", "reasoning"):
+    for name in BUCKETS:
         yield name, getattr(usage, name)
 
 

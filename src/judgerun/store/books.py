@@ -20,7 +20,7 @@ from typing import Any
 
 from judgerun.errors import InvariantBroken, Problem, Refused, invariant
 from judgerun.ledger.account import EMPTY, NOTHING, Account, Balance, change
-from judgerun.ledger.budget import Budget, Leaf, Unit
+from judgerun.ledger.budget import UNITS, Budget, Leaf
 from judgerun.ledger.entry import Amount, Decision, EntryKind
 from judgerun.model.reply import Failure
 from judgerun.model.request import Request, RequestKey
@@ -33,7 +33,6 @@ from judgerun.store.rates import Rates
 Operation = Callable[[], Any]
 
 _RESERVE, _ADJUST = EntryKind.RESERVE, EntryKind.ADJUST
-_UNITS: tuple[Unit, ...] = ("nanos", "calls", "tokens", "gpu_ms")
 
 
 @dataclass(slots=True)
@@ -276,7 +275,7 @@ class Books:
     def _overrun(self, attempt: int, seat: Seat, amount: Amount, now: float) -> bool:
         """Freeze the budget when a bill passed its hold in dollars, or in any other unit that the budget caps."""
         capped = {"nanos"} | ({cap.unit for cap in self.budget.caps} if self.budget else set())
-        passed = [unit for unit in _UNITS if unit in capped and getattr(amount, unit) > getattr(seat.need, unit)]
+        passed = [unit for unit in UNITS if unit in capped and getattr(amount, unit) > getattr(seat.need, unit)]
         if not passed:
             return False
         what = ", ".join(f"{getattr(amount, unit)} {unit} on a hold of {getattr(seat.need, unit)}" for unit in passed)

@@ -21,7 +21,7 @@ class Pins:
         event, and the new digest is pinned.
         """
         execute = self._books.connection.execute
-        before = dict(execute("select file, digest from pin where experiment = ?", (experiment,)).fetchall())
+        before = dict(execute(SQL["pins_of"], (experiment,)).fetchall())
         changed = {file: before[file] for file, digest in digests.items() if before.get(file, digest) != digest}
         for file, digest in digests.items():
             if before.get(file) != digest:

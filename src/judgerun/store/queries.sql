@@ -234,15 +234,6 @@ select body from request where key = ?;
 -- keys_between: keys in a range, for prefixes
 select key from request where key >= ? and key <= ? order by key limit ?;
 
--- attempts_of: attempts that carried a key
-select a.id, c.experiment, c.budget, c.stage, c.condition, c.provider, a.model, a.at, a.closed_at, a.open, a.sent, a.status,
-       a.cause, a.billable, a.detail, a.served_by, a.latency_ms, a.need_nanos,
-       (select e.kind from entry e where e.attempt = a.id and e.kind in ('settle', 'void', 'forfeit')) as closing,
-       (select e.nanos from entry e where e.attempt = a.id and e.kind in ('settle', 'void', 'forfeit')) as nanos,
-       a.requests
-from request r join carried k on k.request = r.id join attempt a on a.id = k.attempt join account c on c.id = a.account
-where r.key = ? order by a.id;
-
 -- progress_of: the last words of the processes of an experiment that have not ended
 select o.id, p.at, p.document from owner o join progress p on p.owner = o.id
 where o.experiment = ? and o.closed is null order by o.id;

@@ -8,7 +8,7 @@ from typing import Any
 
 from judgerun.errors import StoreError
 from judgerun.ledger.account import Balance
-from judgerun.ledger.budget import Leaf
+from judgerun.ledger.budget import UNITS, Leaf
 from judgerun.ledger.entry import Amount
 from judgerun.model.kept import Kept
 from judgerun.model.money import Nanos
@@ -105,8 +105,4 @@ def account_of(row: Sequence[Any]) -> tuple[int, Leaf, Balance]:
 
 def amounts(balance: Balance) -> tuple[int, ...]:
     """A balance as twelve columns: settled, forfeited, held, each in nanos, calls, tokens, GPU milliseconds."""
-    return tuple(
-        getattr(part, unit)
-        for part in (balance.settled, balance.forfeited, balance.held)
-        for unit in ("nanos", "calls", "tokens", "gpu_ms")
-    )
+    return tuple(getattr(part, unit) for part in (balance.settled, balance.forfeited, balance.held) for unit in UNITS)

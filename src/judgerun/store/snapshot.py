@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from judgerun.errors import Problem, Refused
+from judgerun.ledger.budget import UNITS
 from judgerun.model.kept import Kept, Lost
 from judgerun.model.reply import Reply
 from judgerun.model.request import RequestKey
@@ -38,10 +39,9 @@ TABLES = ("attempts", "entries", "replies", "texts", "carried", "accounts", "eve
 _FLOATS = frozenset({"at"})
 _INTEGERS = frozenset(
     {
-        "id", "attempt", "owner", "requests", "open", "sent", "draw", "tries", "nanos", "calls", "tokens", "gpu_ms",
-        "tokens_expected",
+        "id", "attempt", "owner", "requests", "open", "sent", "draw", "tries", "tokens_expected", *UNITS,
         *(f"{part}_{unit}" for part in ("need", "settled", "forfeited", "held")
-          for unit in ("nanos", "calls", "tokens", "gpu_ms")),
+          for unit in UNITS),
     }
 )  # fmt: skip
 
@@ -150,10 +150,6 @@ class Snapshot:
             raise Refused(Problem("cache.db", f"key {prefix}", wrong, "a longer prefix" if found else ""))
         return bytes(found[0][0])
 
-    def attempts_of(self, key: RequestKey) -> list[dict[str, Any]]:
-        """The attempts that carried a request, oldest first, each with its closing and how many requests it carried."""
-        return self._records("attempts_of", (key,))
-
     # -- columns
 
     def columns(self, table: str, experiment: str | None = None) -> Columns:
@@ -235,12 +231,6 @@ class Snapshot:
     def _all(self, name: str, parameters: tuple[Any, ...] = ()) -> list[Any]:
         with wrapped(self.path):
             return self._connection.execute(SQL[name], parameters).fetchall()
-
-    def _records(self, name: str, parameters: tuple[Any, ...]) -> list[dict[str, Any]]:
-        with wrapped(self.path):
-            cursor = self._connection.execute(SQL[name], parameters)
-            names = [column[0] for column in cursor.description]
-            return [dict(zip(names, row, strict=True)) for row in cursor]
 
 
 def _column(name: str, values: Sequence[Any]) -> NDArray[Any] | list[Any]:
