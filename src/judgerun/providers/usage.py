@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 from typing import Any
 
+from judgerun.ledger.outcome import apportion
 from judgerun.model.money import NANOS_PER_USD, Nanos
 from judgerun.model.reply import Usage
 
@@ -86,18 +87,6 @@ def cost(told: Any) -> Nanos | None:
     if not amount.is_finite() or not 0 <= amount <= NANOS_PER_USD:
         return None
     return int((amount * NANOS_PER_USD).to_integral_value(rounding=ROUND_HALF_EVEN))
-
-
-def apportion(total: int, weights: Sequence[int]) -> list[int]:
-    """Whole shares of `total` in proportion to `weights`, by largest remainder (ties to the first); they sum to `total`."""
-    whole = sum(weights)
-    if whole <= 0:
-        weights, whole = [1] * len(weights), len(weights)
-    shares = [total * weight // whole for weight in weights]
-    order = sorted(range(len(weights)), key=lambda n: (-(total * weights[n] % whole), n))
-    for n in order[: total - sum(shares)]:
-        shares[n] += 1
-    return shares
 
 
 def count(value: Any) -> int | None:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from judgerun.ledger.outcome import apportion
 from judgerun.model.reply import Failure, Finish, Reply
 from judgerun.model.request import Request, digest
 from judgerun.providers import fault, usage
@@ -37,7 +38,7 @@ def decode(requests: Sequence[Request], body: Mapping[str, Any], wire: WireReply
     lengths = [len(request.payload["text"].encode()) for request in requests]
     usages = usage.embeddings(body.get("usage"), lengths)
     told = usage.cost(body.get("usage"))
-    costs: Sequence[int | None] = [None] * len(requests) if told is None else usage.apportion(told, lengths)
+    costs: Sequence[int | None] = [None] * len(requests) if told is None else apportion(told, lengths)
     served = body.get("model")
     return tuple(
         Reply(

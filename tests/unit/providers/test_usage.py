@@ -97,16 +97,6 @@ def test_buckets_sum_to_what_was_reported(fresh: int, read: int, write: int, vis
     assert (made.input, made.output) == (prompt, completion)
 
 
-@given(st.integers(0, 10**9), st.lists(st.integers(0, 10**6), min_size=1, max_size=40))
-def test_shares_sum_to_the_whole_and_are_within_one_of_their_due(total: int, weights: list[int]) -> None:
-    """Largest remainder: exact in sum, fair to one token."""
-    shares = usage.apportion(total, weights)
-    assert sum(shares) == total
-    whole = sum(weights)
-    if whole:
-        assert all(abs(share * whole - total * weight) < whole for share, weight in zip(shares, weights, strict=True))
-
-
 @pytest.mark.parametrize(
     ("told", "nanos"),
     [
