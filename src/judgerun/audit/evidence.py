@@ -9,12 +9,12 @@ from typing import Any
 from judgerun.audit.books import Books
 from judgerun.ledger.budget import Budget
 from judgerun.ledger.prices import Price
-from judgerun.model.experiment import Arm, Chat, Experiment, Fold, Map, Model, Stage
+from judgerun.model.experiment import Arm, Chat, Experiment, Model, Stage
 from judgerun.model.rows import Fields
 from judgerun.model.waiver import Waiver
 from judgerun.plan.counts import Counts
 from judgerun.table.row import Row
-from judgerun.table.scope import Scopes
+from judgerun.table.scope import Scopes, kinds_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +51,7 @@ class Evidence:
 
     def scopes(self) -> Scopes:
         """What expressions see of the rows: as in the survey."""
-        kinds = {stage.name: _kind(stage) for stage in self.experiment.stages}
-        return Scopes(kinds, self.document or _unknown)
+        return Scopes(kinds_of(self.experiment.stages), self.document or _unknown)
 
     def model(self, name: str) -> Model | None:
         """The model of that name; None when the experiment no longer has it."""
@@ -68,12 +67,6 @@ class Evidence:
         if not isinstance(found, Chat):
             return None
         return next((arm for arm in found.arms if (arm.model.name, arm.prompt.name) == (model, prompt)), None)
-
-
-def _kind(stage: Stage) -> str:
-    if isinstance(stage, Chat):
-        return "chat"
-    return {Fold: "fold", Map: "map"}.get(type(stage), stage.kind)
 
 
 def _unknown(stage: str, id_: str) -> Fields:

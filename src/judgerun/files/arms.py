@@ -9,7 +9,7 @@ from typing import Any
 
 from judgerun.files.deployments import with_parameters
 from judgerun.files.faults import Faults, hint
-from judgerun.files.kinds import AtShape, ChatShape, GateShape
+from judgerun.files.kinds import ArmShape, AtShape, ChatShape, GateShape
 from judgerun.files.lines import Path as KeyPath
 from judgerun.files.names import twice
 from judgerun.files.prompts import ReadPrompt
@@ -18,6 +18,7 @@ from judgerun.model.condition import matches
 from judgerun.model.experiment import Arm, Gate, Model, Settings
 
 _MODEL_KEYS = ("temperature", "max_output_tokens", "thinking", "extra", "cap_field")
+_SETTING_KEYS = tuple(ArmShape.model_fields)
 _SHORT_CAP = 256  # tokens under which a provider's default thinking may leave nothing for the answer
 
 
@@ -128,22 +129,6 @@ def _arm(
     }
     _warn(faults, path, model, f"{model.name}/{prompt.prompt.name}")
     return Arm(model=model, prompt=prompt.prompt, settings=Settings(parse=rule, **values))
-
-
-_SETTING_KEYS = (
-    "parse",
-    "vars",
-    "draws",
-    "orders",
-    "expect",
-    "gold",
-    "admit",
-    "missing",
-    "where",
-    "sample",
-    "output_tokens_expected",
-    "gate",
-)
 
 
 def _gate(faults: Faults, path: KeyPath, shape: GateShape) -> Gate:

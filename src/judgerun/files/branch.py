@@ -9,9 +9,6 @@ from math import prod
 from judgerun.model.condition import Condition
 from judgerun.table.row import TOLD
 
-JOINED = frozenset({"value", "reply", "finish", "model", "lineage", "agrees"})
-"""What a joined row of a stage brings beside its fields."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:

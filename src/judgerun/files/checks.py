@@ -6,13 +6,14 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from judgerun.files.branch import JOINED, Branch, Branches
+from judgerun.files.branch import Branch, Branches
 from judgerun.files.expressions import Uses, Wrong, of_expression
 from judgerun.files.faults import Faults, hint
 from judgerun.files.lines import Path as KeyPath
 from judgerun.files.prompts import ReadPrompt
 from judgerun.files.rules import paths_of, rows_at
 from judgerun.files.walk import draw_stage, exploded_rows, feeding_arms, joined
+from judgerun.model.condition import COORDINATES
 from judgerun.model.experiment import (
     Arm,
     Chat,
@@ -26,11 +27,10 @@ from judgerun.model.experiment import (
     Retrieve,
     Stage,
     TextOf,
-    Variant,
 )
 from judgerun.table.conditions import locate
+from judgerun.table.row import JOINED
 
-COORDINATES = ("model", "prompt", "variant", "order", "draw", "round", "pair", "set", "condition")
 _WRITTEN = (".jsonl", ".csv", ".parquet")
 _PLACE = re.compile(r"\{([^{}]*)\}")
 
@@ -153,7 +153,7 @@ def _has_coordinate(name: str, branch: Branch) -> bool:
     table, _, bare = name.rpartition(".")
     if bare == "draw":
         return table in branch.draws if table else bool(branch.draws)
-    return bare in COORDINATES and locate(name, branch.conditions) is not None
+    return bare in (*COORDINATES, "round") and locate(name, branch.conditions) is not None
 
 
 def _check_write(bench: Bench, path: KeyPath, stage: Stage, own: Branches) -> None:
@@ -241,7 +241,7 @@ def _brought(join: Join, branch: Branch) -> frozenset[str] | None:
     own = branch.stages.get(join.table or "", frozenset())
     if branch.open or own is None:
         return None
-    return branch.fields | {"id"} | own | (JOINED if branch.stages else frozenset())
+    return branch.fields | {"id"} | own | frozenset(JOINED if branch.stages else ())
 
 
 # --- chat stages -----------------------------------------------------------------------------------------------------
@@ -277,8 +277,7 @@ def _check_prompt(bench: Bench, path: KeyPath, stage: Chat, arm: Arm, branch: Br
     read = bench.prompts.get(arm.prompt.name)
     if read is None:
         return
-    every: tuple[Variant, ...] = stage.variants
-    joins = _join_columns(bench, [*stage.joins, *(join for variant in every for join in variant.joins)])
+    joins = _join_columns(bench, stage.all_joins)
     constants = frozenset(arm.settings.vars)
 
     def message(name: str) -> str:

@@ -352,8 +352,7 @@ class _Reader:
 
 def _joins(stage: Stage) -> tuple[Join, ...]:
     """Every join of a stage, those of its variants too."""
-    variants = stage.variants if isinstance(stage, Chat) else ()
-    return (*stage.joins, *(join for variant in variants for join in variant.joins))
+    return stage.all_joins if isinstance(stage, Chat) else stage.joins
 
 
 def _fields(table: Table) -> frozenset[str]:

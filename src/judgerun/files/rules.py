@@ -16,8 +16,7 @@ from judgerun.files.lines import Path as KeyPath
 from judgerun.files.names import twice
 from judgerun.files.toml import read_text
 from judgerun.model.experiment import ParseRule
-
-_REFERENCES_MAX = 32  # a chain of references that is longer goes in a circle
+from judgerun.table.explode import resolved
 
 
 def read_rule(
@@ -119,20 +118,6 @@ def rows_at(schema: Mapping[str, Any], path: str) -> Mapping[str, Any] | None:
             return None
         here = properties[name]
     return resolved(schema, here)
-
-
-def resolved(schema: Mapping[str, Any], part: Any) -> Mapping[str, Any] | None:
-    """A part of a schema, a reference inside the same file followed; None for what is no table."""
-    for _ in range(_REFERENCES_MAX):
-        if not isinstance(part, Mapping):
-            return None
-        reference = part.get("$ref")
-        if not isinstance(reference, str) or not reference.startswith("#/"):
-            return part
-        part = schema
-        for name in reference[2:].split("/"):
-            part = part.get(name) if isinstance(part, Mapping) else None
-    return None
 
 
 def properties_of(schema: Mapping[str, Any], part: Any) -> Mapping[str, Any] | None:

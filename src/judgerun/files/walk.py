@@ -25,10 +25,8 @@ from judgerun.model.experiment import (
 from judgerun.model.rows import Table
 from judgerun.table.conditions import asked, embedded, locate, matching, orders, paired, source, through
 from judgerun.table.explode import bound
-from judgerun.table.row import TOLD
+from judgerun.table.row import TOGETHER, TOLD
 
-COMMON = frozenset({"model", "prompt", "variant", "lineage", "order"})
-"""What folded rows may still have in common of a chat stage."""
 _CANDIDATE = frozenset({"id", "score", "rank"})
 
 
@@ -259,7 +257,7 @@ def _together(branch: Branch, folded: str | None, coordinate: str) -> Branch:
     for name in names[names.index(folded) :]:
         held = stages[name]
         if held is not None and "reply" in held:
-            stages[name] = COMMON - gone if name == folded else COMMON
+            stages[name] = frozenset(TOGETHER) - (gone if name == folded else set())
     return replace(branch, stages=stages, bare=branch.bare - {"reply"})
 
 

@@ -186,6 +186,11 @@ class Chat(Stage):
     arms: tuple[Arm, ...] = ()
     variants: tuple[Variant, ...] = (Variant(),)
 
+    @property
+    def all_joins(self) -> tuple[Join, ...]:
+        """The stage's own joins, then those of each variant."""
+        return (*self.joins, *(join for variant in self.variants for join in variant.joins))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextOf:

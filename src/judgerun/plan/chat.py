@@ -42,14 +42,10 @@ class ChatNode(Stageful):
         self.count = count
         feeds = [condition for feed in self.feeds for condition in feed.conditions]
         self.ways = ways(stage, feeds, profiles)
-        slots = [
-            slot for held in self.ways.values() for way in held for branch in way.branches for slot in branch.slots
-        ]
+        slots = self.slots()
         self.conditions = tuple(slot.condition for slot in slots)
         self.tallies = {slot.condition.name: slot.tally for slot in slots}
-        self.joins = Joins(
-            self, [join for joins in (stage.joins, *(v.joins for v in stage.variants)) for join in joins]
-        )
+        self.joins = Joins(self, stage.all_joins)
         self._pickings = self._samples()
         self._scorers = [self._scorer(arm.settings.gold) for arm in stage.arms]
         self._seen: tuple[Row | None, dict[str, Any]] = (None, {})
@@ -79,9 +75,7 @@ class ChatNode(Stageful):
 
     def problems(self) -> list[Problem]:
         """What only the whole plan shows to be wrong."""
-        place = f"stage.{self.name}"
-        joins = [*self.stage.joins, *(join for variant in self.stage.variants for join in variant.joins)]
-        return self.joins.problems(joins, place)
+        return self.joins.problems(self.stage.all_joins, f"stage.{self.name}")
 
     # -- from a row to its cells
 
@@ -300,5 +294,4 @@ class ChatNode(Stageful):
 
 def joined(stage: Chat) -> tuple[str, ...]:
     """The tables that a chat stage joins."""
-    joins = [*stage.joins, *(join for variant in stage.variants for join in variant.joins)]
-    return tuple(dict.fromkeys(join.table for join in joins if join.table is not None and join.gold is None))
+    return tuple(dict.fromkeys(join.table for join in stage.all_joins if join.table is not None and join.gold is None))

@@ -45,7 +45,7 @@ class Asker(Protocol):
 
 @dataclass(slots=True)
 class Ask:
-    """One cell's wish for a reply: the row, where it asks, and the request. `slot` and `draw` are the asker's own."""
+    """One cell's wish for a reply: the row, where it asks, and the request. `slot` is the asker's own."""
 
     node: Asker
     slot: Any

@@ -15,13 +15,11 @@ from judgerun.plan.node import Common, Stageful
 from judgerun.table.conditions import locate, through
 from judgerun.table.expression import Expression, ExpressionError
 from judgerun.table.fold import fold
-from judgerun.table.row import Outcome, Row
+from judgerun.table.row import TOGETHER, Outcome, Row
 
 Draws = tuple[tuple[str, int], ...]
 Group = tuple[str, str, Draws]  # condition after the fold, id after the fold, draws that stay
 
-TOGETHER = ("model", "prompt", "variant", "lineage", "order")
-"""What rows that were folded may still have in common of a stage."""
 ROWS = "rows"
 
 

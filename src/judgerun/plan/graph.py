@@ -24,7 +24,7 @@ from judgerun.plan.rerank import FuseNode, LexicalNode
 from judgerun.plan.search import DenseNode, WordsNode
 from judgerun.plan.split import ExplodeNode, MapNode
 from judgerun.plan.tally import Tally
-from judgerun.table.scope import Scopes
+from judgerun.table.scope import Scopes, kinds_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class Graph:
 def build(experiment: Experiment, inputs: Inputs, given: Given, *, keep: bool) -> Graph:
     """The graph of an experiment. Refused with every problem that only the whole plan shows."""
     stages = ordered(experiment)
-    kinds = {stage.name: _kind(stage) for stage in stages}
+    kinds = kinds_of(stages)
 
     def document(stage: str, id: str) -> Fields:
         return common.nodes[stage].document(id)
@@ -96,12 +96,6 @@ def ordered(experiment: Experiment) -> list[Stage]:
 
 def _needs(stage: Stage) -> tuple[str, ...]:
     return (*stage.feeds, *(joined(stage) if isinstance(stage, Chat) else ()))
-
-
-def _kind(stage: Stage) -> str:
-    if isinstance(stage, Chat):
-        return "chat"
-    return {Fold: "fold", Map: "map"}.get(type(stage), stage.kind)
 
 
 def _sources(common: Common, stages: Sequence[Stage]) -> tuple[Source, ...]:

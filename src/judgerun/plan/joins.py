@@ -13,7 +13,7 @@ from judgerun.plan.node import Node, Stageful
 from judgerun.table.admission import DROP, admitted, upstream
 from judgerun.table.conditions import matching, shared_draws
 from judgerun.table.expression import Expression, ExpressionError
-from judgerun.table.row import Outcome, Row
+from judgerun.table.row import JOINED, Outcome, Row
 
 Then = Callable[[Row], None]
 Key = tuple[str, str, tuple[tuple[str, int], ...]]  # condition, id, shared draws
@@ -237,5 +237,4 @@ def _picked(
         chosen = candidates[join.rank - 1]
         fields = chosen.fields or document(join.table or "", chosen.id)
         return {**fields, "id": chosen.id, "score": chosen.score, "rank": chosen.rank}
-    told = ("value", "reply", "finish", "model", "lineage", "agrees")
-    return {**row.fields, "id": row.id, **outcome.extra, **{name: getattr(outcome, name) for name in told}}
+    return {**row.fields, "id": row.id, **outcome.extra, **{name: getattr(outcome, name) for name in JOINED}}

@@ -96,7 +96,7 @@ class WordsNode(BatchNode):
         return self._documents.read(id)
 
     def documents(self) -> int:
-        """None: an index reads only the documents that share a word."""
+        """0: an index reads only the documents that share a word, so queries need not wait for company."""
         return 0
 
     def _document(self, text: Expression, row: Row) -> None:

@@ -13,7 +13,7 @@ from judgerun.plan.counts import Counts
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """Mutable; made, done and failed are counted as they happen, pending is what is left of them."""
+    """Mutable; planned, done and failed are counted as they happen, pending is the rest."""
 
     condition: str
     stage: str

@@ -15,8 +15,7 @@ def refusal(outcome: Outcome, admit: Sequence[str]) -> str:
     """Why a reply does not flow on ("upstream truncated", ...), "" when it does.
 
     A reply flows on when its finish is in `admit`, it is not empty, and it was parsed; an empty one passes only where
-    "empty" is listed. A fold with too few concluded members and a ranking
-    without candidates do not flow on.
+    "empty" is listed. A fold with too few concluded members and a ranking without candidates do not flow on.
     """
     if outcome.incomplete:
         return "upstream incomplete"

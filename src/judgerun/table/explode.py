@@ -8,6 +8,7 @@ from typing import Any
 from judgerun.model.experiment import ExplodeRows
 
 Schema = Mapping[str, Any]
+_REFERENCES_MAX = 32  # a chain of references that is longer goes in a circle
 
 
 def pieces(value: Mapping[str, Any], kinds: Sequence[ExplodeRows]) -> Iterator[tuple[str, Any, dict[str, Any]]]:
@@ -54,10 +55,10 @@ def _most(schema: Schema, path: Sequence[str]) -> int | None:
     """The most elements at a path: 0 where the schema has no such property, None where it sets no limit."""
     at: Any = schema
     for name in path:
-        at = _resolved(schema, at).get("properties", {}).get(name)
+        at = (resolved(schema, at) or {}).get("properties", {}).get(name)
         if at is None:
             return 0
-    found = _resolved(schema, at)
+    found = resolved(schema, at) or {}
     kind = found.get("type")
     if kind not in (None, "array") and "array" not in kind:
         return 1
@@ -65,13 +66,15 @@ def _most(schema: Schema, path: Sequence[str]) -> int | None:
     return most if isinstance(most, int) else None
 
 
-def _resolved(schema: Schema, part: Any) -> Mapping[str, Any]:
-    """A part of a schema, with references inside the same schema followed."""
-    for _ in range(16):
-        reference = part.get("$ref") if isinstance(part, Mapping) else None
+def resolved(schema: Schema, part: Any) -> Mapping[str, Any] | None:
+    """A part of a schema, a reference inside the same file followed; None for what is no table."""
+    for _ in range(_REFERENCES_MAX):
+        if not isinstance(part, Mapping):
+            return None
+        reference = part.get("$ref")
         if not isinstance(reference, str) or not reference.startswith("#/"):
-            break
+            return part
         part = schema
-        for name in reference.removeprefix("#/").split("/"):
-            part = part.get(name, {}) if isinstance(part, Mapping) else {}
-    return part if isinstance(part, Mapping) else {}
+        for name in reference[2:].split("/"):
+            part = part.get(name) if isinstance(part, Mapping) else None
+    return None

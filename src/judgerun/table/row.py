@@ -28,6 +28,10 @@ TOLD = (
 """What a chat stage shows of itself, as `solve.reply`, in the order in which records have it."""
 SHOWN = (*TOLD, "candidates", "incomplete")
 """What a stage of any kind may show of itself."""
+JOINED = ("value", "reply", "finish", "model", "lineage", "agrees")
+"""What a row of a stage brings, beside its fields, to the row that joins it."""
+TOGETHER = ("model", "prompt", "variant", "lineage", "order")
+"""What rows that were folded may still have in common of a chat stage: whom it asked, and how."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, overload
 
+from judgerun.model.experiment import Chat, Stage
 from judgerun.model.rows import Fields
 from judgerun.table.row import SHOWN, Candidate, Outcome, Row
 
@@ -73,6 +74,11 @@ class Ranking(Sequence[Mapping[str, Any]]):
     def permuted(self, places: Sequence[int]) -> Ranking:
         """The same documents in another order: place n shows what stood at `places[n]`."""
         return Ranking(self._stage, [self.items[place] for place in places], self._document)
+
+
+def kinds_of(stages: Iterable[Stage]) -> dict[str, str]:
+    """The kind of each stage as `Scopes` wants it: all that ask a chat model are "chat"."""
+    return {stage.name: "chat" if isinstance(stage, Chat) else stage.kind for stage in stages}
 
 
 class Scopes:
