@@ -14,10 +14,11 @@ from judgerun.api.steering import budget_for
 from judgerun.api.steering import unfreeze as unfreeze_budget
 from judgerun.audit.checks import CHECKS
 from judgerun.audit.finding import RATES, Audit
+from judgerun.audit.render import HEADER
 from judgerun.audit.words import percent
 from judgerun.cli.options import HERE, BudgetName, Here, Json, Name
 from judgerun.cli.words import Words
-from judgerun.errors import Exit
+from judgerun.errors import Exit, Problem, Refused
 from judgerun.model.condition import short
 
 
@@ -48,9 +49,6 @@ def audit(
     return Exit.FINDINGS if found.blocked else Exit.DONE
 
 
-SCREEN = ("condition", "planned", "done", "pending", "finish", *RATES, "concluded")
-
-
 def tell_audit(words: Words, found: Audit) -> None:
     """An audit for people: how the calls ended first, then the findings. Intervals are in the files: a screen is narrow."""
     names = short(completion.condition for completion in found.conditions)
@@ -60,7 +58,7 @@ def tell_audit(words: Words, found: Audit) -> None:
         shares = (line.rate(name) for name in (*RATES, "concluded"))
         counts = (f"{rate.count} ({percent(rate.share)})" if rate.count else "0" for rate in shares)
         rows.append((names[line.condition], line.planned, line.n, line.pending, finish, *counts))
-    words.table(SCREEN, rows)
+    words.table(HEADER, rows)
     for finding in found.findings:
         waived = f" (waived: {finding.waived})" if finding.waived is not None else ""
         where = names.get(finding.condition, finding.condition) if finding.condition else "-"
@@ -105,7 +103,9 @@ def verify(
 ) -> Exit:
     """Recompute offline and compare. Exit 5 when something is not as it was sealed."""
     words = Words(json=json)
-    if name.endswith(bundles.ENDING) and Path(name).is_file():
+    if name.endswith(bundles.ENDING):
+        if not Path(name).is_file():
+            raise Refused(Problem(name, "", "no such file", "a bundle that `judgerun bundle` wrote"))
         checked = bundles.verify(Path(name), trust=trust)
         subject, digest, notes, wrong = name, checked.seal, checked.notes, checked.wrong
     else:
@@ -114,7 +114,7 @@ def verify(
     for line in wrong:
         words.say(f"differs: {line}")
     for line in notes:
-        words.say(f"since then: {line}")
+        words.say(f"note: {line}")
     words.say(f"{subject}: {'NOT as sealed' if wrong else 'as sealed'}, {digest}")
     words.result(
         {"subject": subject, "seal": digest, "whole": not wrong, "differences": list(wrong), "notes": list(notes)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +11,7 @@ import typer
 
 from judgerun.cli import cacheside, offline, reading, runs, writing
 from judgerun.cli.words import Words
-from judgerun.errors import Exit, JudgerunError
+from judgerun.errors import Exit, JudgerunError, StoreError
 
 EXITS = """Exit codes: 0 done; 2 refused (what a person wrote); 3 budget exhausted; 4 account frozen; 5 seal broken; 6 store;
 7 a gate stopped it; 8 audit findings; 9 provider down or out of credit; 70 our bug; 130 interrupted, drained.
@@ -28,6 +29,9 @@ app = typer.Typer(
 #: Newer versions of typer carry their own copy of click, older ones use the package: the root of what a wrong command line
 #: raises is found through a name that both export.
 UsageWrong: type[Exception] = next(known for known in typer.BadParameter.__mro__ if known.__name__ == "ClickException")
+
+WORLD = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
+"""What a file system may answer through no fault of ours: rights, a full disk, a file where a folder should be."""
 
 for room in (writing, runs, reading, offline, cacheside):
     room.register(app)
@@ -50,6 +54,10 @@ def execute(argv: list[str]) -> Exit:
     except BrokenPipeError:
         sys.stderr.close()  # whoever read our output has gone; there is nobody to tell
         return Exit.DONE
+    except OSError as error:
+        if error.errno not in WORLD:
+            return words.error(error)
+        return words.error(StoreError(f"{error.filename or 'a file'}: cannot be written or read: {error.strerror}"))
     except Exception as error:  # noqa: BLE001 - our bug: told with its traceback, scrubbed, and the process ends
         return words.error(error)
     return code if isinstance(code, Exit) else Exit.DONE

@@ -137,6 +137,8 @@ def sheet(
     path = out or workspace / "results" / project.name / "sheet.csv"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
-    words.say(f'wrote {path}: fill the column `human`, then read it as data with expect = "human"')
+    words.say(
+        f'wrote {path}: fill the column `human`, then make it the data of an experiment with expect = "human" (docs/guide.md)'
+    )
     words.result({"file": str(path)})
     return Exit.DONE

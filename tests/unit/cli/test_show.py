@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -51,3 +52,37 @@ def test_doctor_names_a_workspace_that_is_not_there(tmp_path: Path, capsys: pyte
     assert execute(["doctor", f"--workspace={tmp_path / 'none'}", "--json"]) == Exit.DONE
     signs = {sign["what"]: sign for sign in json.loads(capsys.readouterr().out)["signs"]}
     assert signs["workspace"]["state"] == "bad"
+
+
+def test_a_filled_sheet_comes_back_through_expect(ran: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A sheet is the data of an experiment as it stands: the same requests, so nothing is sent, and labels to agree with."""
+    folder = ran / "prompts" / "labelled"
+    folder.mkdir()
+    assert execute(["sheet", "rows", "--n=4", f"--out={folder / 'sheet.csv'}", f"--workspace={ran}"]) == Exit.DONE
+    filled = list(csv.DictReader((folder / "sheet.csv").open(newline="", encoding="utf-8")))
+    for row in filled:
+        row["human"] = "GOOD"
+    with (folder / "sheet.csv").open("w", newline="", encoding="utf-8") as out:
+        writer = csv.DictWriter(out, list(filled[0]))
+        writer.writeheader()
+        writer.writerows(filled)
+    own = (ran / "prompts" / "rows" / "experiment.toml").read_text()
+    own = own.replace('name = "rows"', 'name = "labelled"').replace('"rows.csv"', '"sheet.csv"')
+    (folder / "experiment.toml").write_text(own.replace("draws = 1", 'draws = 1\nexpect = "human"'))
+    (folder / "judge.md").write_text((ran / "prompts" / "rows" / "judge.md").read_text())
+    capsys.readouterr()
+    assert execute(["run", "labelled", "--budget=rows", f"--workspace={ran}", "--json"]) == Exit.DONE
+    told = json.loads(capsys.readouterr().out)
+    assert (told["cells"]["done"], told["cells"]["cached"], told["attempts"]) == (4, 4, 0)
+    assert execute(["show", "labelled", f"--workspace={ran}", "--json"]) == Exit.DONE
+    cells = json.loads(capsys.readouterr().out)["cells"]
+    assert [cell["agrees"] for cell in cells] == [cell["value"] == "GOOD" for cell in cells]
+
+
+def test_a_file_system_that_refuses_is_no_bug_of_ours(ran: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where a result cannot be written the file is named, and the exit code is that of the store."""
+    (ran / "audits").write_text("a file where a folder should be")
+    capsys.readouterr()
+    assert execute(["audit", "rows", f"--workspace={ran}", "--json"]) == Exit.STORE
+    assert "audits" in json.loads(capsys.readouterr().out)["error"]["message"]
+    (ran / "audits").unlink()

@@ -170,14 +170,14 @@ def test_a_sheet_is_spread_over_conditions_and_values_and_hides_the_value() -> N
     """Four rows over two conditions and two values give one of each; `human` is empty; the judge's value is not shown."""
     given = mixed()
     rows = list(csv.DictReader(io.StringIO(sheet(given, n=4, bodies=bodies(given)).decode())))
-    assert list(rows[0]) == ["id", "condition", "prompt", "reply", "human"]
+    assert list(rows[0]) == ["id", "condition", "text", "prompt_text", "reply_text", "human"]
     assert sorted(row["condition"] for row in rows) == ["pick/ann/terse@items"] * 2 + ["pick/bob/terse@items"] * 2
     values = {(row.id, row.condition.name): row.outcome.value for row in given.rows["pick"] if row.outcome}
     assert sorted(values[row["id"], row["condition"]] for row in rows) == ["no", "no", "yes", "yes"]
     assert {row["human"] for row in rows} == {""}
-    assert all(row["prompt"] == f"judge {row['id']}" for row in rows)
+    assert all(row["prompt_text"] == f"judge {row['id']}" for row in rows)
     open_ = list(csv.DictReader(io.StringIO(sheet(given, n=4, bodies={}, show_value=True).decode())))
-    assert {row["value"] for row in open_} == {"yes", "no"}
+    assert {row["judge_value"] for row in open_} == {"yes", "no"}
 
 
 def test_a_sheet_is_the_same_every_time_and_grows_by_seed_alone() -> None:
