@@ -1,4 +1,4 @@
-"""Options that many commands share."""
+"""Options that many commands share, and how their texts are read."""
 
 from __future__ import annotations
 
@@ -16,3 +16,8 @@ BudgetName = Annotated[
 Yes = Annotated[bool, typer.Option("--yes", help="Consent to spend above the budget's confirm_above.")]
 
 HERE = Path()
+
+
+def listed(text: str | None) -> tuple[str, ...]:
+    """The parts of `A,B`; none where the option was not given."""
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())

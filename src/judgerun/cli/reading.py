@@ -9,7 +9,7 @@ import typer
 from judgerun.api import offline
 from judgerun.api.project import Workspace
 from judgerun.api.reading import show as show_cells
-from judgerun.cli.options import HERE, Here, Json, Name
+from judgerun.cli.options import HERE, Here, Json, Name, listed
 from judgerun.cli.words import Words
 from judgerun.errors import Exit
 from judgerun.model.money import format_usd
@@ -86,7 +86,7 @@ def export(
 ) -> Exit:
     """CSV, JSONL and Parquet of every stage table, requests, attempts, replies, entries -> results/EXP/export/."""
     words = Words(json=json)
-    wanted = tuple(part.strip() for part in formats.split(",") if part.strip()) if formats else ()
+    wanted = listed(formats)
     folder, names = offline.export(Workspace(root=workspace).open(name), wanted)
     words.say(f"wrote {len(names)} files to {folder}")
     words.result({"folder": str(folder), "files": names})

@@ -10,12 +10,14 @@ import typer
 from judgerun.api.project import Workspace
 from judgerun.api.reading import check as check_project
 from judgerun.api.reading import make_sheet
-from judgerun.cli.options import HERE, Here, Json, Name, Yes
+from judgerun.cli.options import HERE, Here, Json, Name, Yes, listed
 from judgerun.cli.runs import go
 from judgerun.cli.start import Task, write_task
 from judgerun.cli.start import init as write_example
 from judgerun.cli.words import Words
 from judgerun.errors import Exit, Refused
+
+TAKEN_AWAY = "nothing was sent, and what was written is taken away: mend this, then give the same command again"
 
 
 def register(app: typer.Typer) -> None:
@@ -75,7 +77,7 @@ def judge(
         file=file,
         prompt=prompt,
         model=model,
-        labels=tuple(part.strip() for part in labels.split(",") if part.strip()) if labels else (),
+        labels=listed(labels),
         score=score,
         schema=json_schema,
         id=id,
@@ -97,9 +99,7 @@ def judge(
     except Refused:
         if written.new:
             written.undo()
-            words.log(
-                "nothing was sent, and what was written is taken away: mend this, then give the same command again"
-            )
+            words.log(TAKEN_AWAY)
         raise
 
 
