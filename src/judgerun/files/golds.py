@@ -10,11 +10,10 @@ import orjson
 from judgerun.files.faults import Faults
 from judgerun.files.lines import Path as KeyPath
 from judgerun.files.places import Places
-from judgerun.files.readers import Unreadable, opened
+from judgerun.files.readers import WRONG_MAX, Unreadable, opened
 from judgerun.model.rows import Gold
 
 Judgment = tuple[str, str, int]
-_TOLD = 5
 _HEADS = (
     ("qid", "query-id", "query_id", "query", "topic"),
     ("docid", "corpus-id", "corpus_id", "doc_id", "doc", "document"),
@@ -35,13 +34,13 @@ def read_gold(faults: Faults, name: str, written: str, *, places: Places) -> Gol
             error = _put(grades, found)
             if error:
                 wrong += 1
-                if wrong <= _TOLD:
+                if wrong <= WRONG_MAX:
                     faults.add(key, f"{written}, {where}: {error}", "query, document and a whole grade")
     except Unreadable as error:
         faults.add(key, f"{written}, {error.where or 'file'}: {error}", error.right)
         return None
-    if wrong > _TOLD:
-        faults.add(key, f"{written}: {wrong - _TOLD} more lines are wrong")
+    if wrong > WRONG_MAX:
+        faults.add(key, f"{written}: {wrong - WRONG_MAX} more lines are wrong")
     if not grades and not wrong:
         faults.add(key, f"{written} holds no judgments", "query, document and grade on each line")
     return Gold(name, grades) if grades and not wrong else None

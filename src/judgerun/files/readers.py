@@ -16,6 +16,7 @@ import orjson
 
 Record = Mapping[str, Any]
 _CELL_BYTES_MAX = 2**31 - 1  # the csv module's own limit of 128 KB is shorter than a long document
+WRONG_MAX = 5  # so many bad lines of a file, or doubled ids, are named; the others are counted
 INSTALL = "pip install 'judgerun[frames]'"
 
 

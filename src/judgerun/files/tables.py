@@ -10,7 +10,7 @@ from typing import Any
 from judgerun.files.faults import Faults, hint
 from judgerun.files.lines import Path as KeyPath
 from judgerun.files.places import Places
-from judgerun.files.readers import Record, Unreadable, records
+from judgerun.files.readers import WRONG_MAX, Record, Unreadable, records
 from judgerun.files.spool import Spool
 from judgerun.model.experiment import DataSpec
 from judgerun.model.rows import Fields
@@ -18,7 +18,6 @@ from judgerun.table.sample import sampled
 
 ID_JOINT = "|"
 """Stands between the parts of a compound id, in the order in which `id` lists them."""
-_TOLD = 5  # how many bad lines, or duplicate ids, a message names
 
 
 @dataclass(slots=True, kw_only=True)
@@ -131,7 +130,7 @@ def check_ids(faults: Faults, path: KeyPath, ids: Sequence[str], labels: Sequenc
 
 def _named(ids: Sequence[str]) -> str:
     """The first few ids, for a message."""
-    return ", ".join(ids[:_TOLD]) + (", ..." if len(ids) > _TOLD else "")
+    return ", ".join(ids[:WRONG_MAX]) + (", ..." if len(ids) > WRONG_MAX else "")
 
 
 class _Draft:
@@ -168,7 +167,7 @@ class _Draft:
 
     def _tell(self, where: str, wrong: str, right: str = "") -> None:
         self._bad += 1
-        if self._bad <= _TOLD:
+        if self._bad <= WRONG_MAX:
             at = f"{self._shown}, {where}" if where else self._shown
             self._faults.add((*self._path, "path"), f"{at}: {wrong}", right)
 
@@ -227,8 +226,8 @@ class _Draft:
     def finish(self) -> None:
         """What only the whole file can tell: duplicates, names in `columns` that nothing has."""
         self._spool.close()
-        if self._bad > _TOLD:
-            self._faults.add((*self._path, "path"), f"{self._bad - _TOLD} more rows are wrong")
+        if self._bad > WRONG_MAX:
+            self._faults.add((*self._path, "path"), f"{self._bad - WRONG_MAX} more rows are wrong")
         for new, old in self._spec.columns.items():
             if self._ids and new not in self._present and new != "id":
                 self._faults.add((*self._path, "columns", new), f"no row has a field {old!r}", hint(old, self._present))
