@@ -11,53 +11,52 @@ from judgerun.simulate import chance
 SWARM_RATE = 0.3
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
     """`billed`: whether the provider charges for the call all the same. `kind`: the calls that it can befall."""
 
-    about: str
     billed: bool = True
     kind: Literal["any", "chat", "embed"] = "any"
 
 
 FAULTS: Mapping[str, Fault] = {
-    "429": Fault("too many requests, Retry-After in seconds", False),
-    "429_date": Fault("too many requests, Retry-After as an HTTP date", False),
-    "429_absent": Fault("too many requests, no Retry-After", False),
-    "429_absurd": Fault("too many requests, Retry-After of thirty years", False),
-    "quota": Fault("429 with a code that says the account is out of money", False),
-    "401": Fault("the key is not accepted", False),
-    "500": Fault("internal error", False),
-    "502": Fault("bad gateway, an HTML body", False),
-    "503": Fault("not available, an empty body", False),
-    "529": Fault("overloaded", False),
-    "drop_before": Fault("closed before anything was generated", False),
-    "drop_after": Fault("generated and charged, then closed before the headers"),
-    "drop_mid": Fault("closed in the middle of the body"),
-    "drop_end": Fault("closed right after the whole body"),
-    "stall": Fault("generated and charged, the answer comes after ten minutes"),
-    "slow": Fault("the first byte takes twenty seconds more"),
-    "trickle": Fault("the body comes in pieces, one a second"),
-    "garbage": Fault("a 200 whose body is no JSON"),
-    "truncated": Fault("a 200 whose JSON ends too early"),
-    "error_200": Fault("a 200 with an error in its body"),
-    "oversized": Fault("a body of more bytes than anyone wants"),
-    "skew": Fault("a date header that is a day off"),
-    "other_model": Fault("the answer names another model"),
-    "usage_missing": Fault("no usage"),
-    "usage_zero": Fault("usage of 0 tokens"),
-    "overrun": Fault("charges three times the output cap, or the input", kind="any"),
-    "no_choices": Fault("no choices", kind="chat"),
-    "finish_missing": Fault("no finish reason", kind="chat"),
-    "finish_null": Fault("a finish reason that is null", kind="chat"),
-    "finish_new": Fault("a finish reason that nobody has seen before", kind="chat"),
-    "filter": Fault("the output was filtered away", kind="chat"),
-    "refusal": Fault("the model refuses", kind="chat"),
-    "empty": Fault("an empty answer that says it finished", kind="chat"),
-    "duplicate": Fault("one answer twice"),
-    "vector_size": Fault("a vector of another size", kind="embed"),
-    "vector_nan": Fault("a vector with a NaN", kind="embed"),
-    "vector_permuted": Fault("vectors in another order, with their right indices", kind="embed"),
+    "429": Fault(billed=False),  # too many requests, Retry-After in seconds
+    "429_date": Fault(billed=False),  # too many requests, Retry-After as an HTTP date
+    "429_absent": Fault(billed=False),  # too many requests, no Retry-After
+    "429_absurd": Fault(billed=False),  # too many requests, Retry-After of thirty years
+    "quota": Fault(billed=False),  # 429 with a code that says the account is out of money
+    "401": Fault(billed=False),  # the key is not accepted
+    "500": Fault(billed=False),  # internal error
+    "502": Fault(billed=False),  # bad gateway, an HTML body
+    "503": Fault(billed=False),  # not available, an empty body
+    "529": Fault(billed=False),  # overloaded
+    "drop_before": Fault(billed=False),  # closed before anything was generated
+    "drop_after": Fault(),  # generated and charged, then closed before the headers
+    "drop_mid": Fault(),  # closed in the middle of the body
+    "drop_end": Fault(),  # closed right after the whole body
+    "stall": Fault(),  # generated and charged, the answer comes after ten minutes
+    "slow": Fault(),  # the first byte takes twenty seconds more
+    "trickle": Fault(),  # the body comes in pieces, one a second
+    "garbage": Fault(),  # a 200 whose body is no JSON
+    "truncated": Fault(),  # a 200 whose JSON ends too early
+    "error_200": Fault(),  # a 200 with an error in its body
+    "oversized": Fault(),  # a body of more bytes than anyone wants
+    "skew": Fault(),  # a date header that is a day off
+    "other_model": Fault(),  # the answer names another model
+    "usage_missing": Fault(),  # no usage
+    "usage_zero": Fault(),  # usage of 0 tokens
+    "overrun": Fault(),  # charges three times the output cap, or the input
+    "no_choices": Fault(kind="chat"),  # no choices
+    "finish_missing": Fault(kind="chat"),  # no finish reason
+    "finish_null": Fault(kind="chat"),  # a finish reason that is null
+    "finish_new": Fault(kind="chat"),  # a finish reason that nobody has seen before
+    "filter": Fault(kind="chat"),  # the output was filtered away
+    "refusal": Fault(kind="chat"),  # the model refuses
+    "empty": Fault(kind="chat"),  # an empty answer that says it finished
+    "duplicate": Fault(),  # one answer twice
+    "vector_size": Fault(kind="embed"),  # a vector of another size
+    "vector_nan": Fault(kind="embed"),  # a vector with a NaN
+    "vector_permuted": Fault(kind="embed"),  # vectors in another order, with their right indices
 }
 
 
