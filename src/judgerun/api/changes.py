@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from judgerun.api.project import Project
+from judgerun.api.project import WEIGHTS, Project
 from judgerun.plan.changes import changed, cost
 from judgerun.plan.counts import Counts
 from judgerun.store.snapshot import Snapshot
@@ -36,7 +36,7 @@ def changes(project: Project, view: Snapshot | None, counts: Sequence[Counts]) -
     if view is None:
         return []
     now = files(project)
-    pinned = {file: digest for file, digest in view.pins(project.name).items() if not file.startswith("weights of ")}
+    pinned = {file: digest for file, digest in view.pins(project.name).items() if not file.startswith(WEIGHTS)}
     if not pinned:
         return []
     before, after = view.pinned_texts(project.name), texts(project)

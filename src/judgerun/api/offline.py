@@ -11,6 +11,7 @@ from pathlib import Path
 
 import orjson
 
+from judgerun.api.changes import files
 from judgerun.api.evidence import Gathered, gather
 from judgerun.api.project import Project
 from judgerun.audit import render
@@ -68,9 +69,11 @@ def write(folder: Path, files: Mapping[str, bytes]) -> None:
 
 def stated(project: Project, gathered: Gathered) -> Stated:
     """What a seal is told: the plan's digest, the versions of prices and code, the digests of files."""
-    files = {"experiment.toml": project.experiment.digest, **project.loaded.inputs.digests}
     return Stated(
-        plan=gathered.evidence.plan, prices=project.sheet.version, files=files, code=f"judgerun {version('judgerun')}"
+        plan=gathered.evidence.plan,
+        prices=project.sheet.version,
+        files=files(project),
+        code=f"judgerun {version('judgerun')}",
     )
 
 

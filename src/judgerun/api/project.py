@@ -31,6 +31,8 @@ from judgerun.store.schema import made
 from judgerun.store.snapshot import Snapshot
 
 FREE = PriceSpec(input=0, output=0)
+WEIGHTS = "weights of "
+"""How the pins of local models begin; those of files are the files' names."""
 
 Lookup = Callable[[RequestKey], Kept | Lost | None]
 
@@ -104,7 +106,7 @@ class Addresses(dict[str, str]):
 
 def weights_pin(model: Model) -> str:
     """The name under which a cache remembers a local model."""
-    return f"weights of {model.name}"
+    return f"{WEIGHTS}{model.name}"
 
 
 def weights_pins(profiles: Mapping[str, Profile], models: Sequence[Model]) -> dict[str, str]:

@@ -109,17 +109,12 @@ def quote(project: Project, budget: Budget, *, only: str | None = None, limit: i
     if found.problems:
         raise Refused(found.problems)
     refuse_strange(only, [line.condition for line in found.lines], place="--only")
-    cap = min(
-        cap.limit
-        for cap in budget.caps
-        if cap.unit == "nanos" and (cap.kind, cap.key) in (("total", ""), ("experiment", project.name))
-    )
     return Quoted(
         experiment=project.name,
         budget=budget.name,
         quote=found,
         headroom=max(0, _headroom(project, budget, standing)),
-        cap=cap,
+        cap=budget.tightest(project.name),
         spent=standing.budget.high,
         changes=tuple(told),
         warnings=(*map(str, project.loaded.warnings), *_strays(project, budget, found, today)),

@@ -61,10 +61,7 @@ class State:
     @property
     def cap(self) -> int | None:
         """The tightest dollar cap over the whole experiment; None without a budget."""
-        if self.budget is None:
-            return None
-        kinds = (("total", ""), ("experiment", self.experiment))
-        return min(cap.limit for cap in self.budget.caps if cap.unit == "nanos" and (cap.kind, cap.key) in kinds)
+        return None if self.budget is None else self.budget.tightest(self.experiment)
 
     def _conditions(self) -> list[dict[str, Any]]:
         spent = dict(self.standing.conditions)

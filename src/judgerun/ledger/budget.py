@@ -68,3 +68,8 @@ class Budget:
     def total(self) -> Nanos:
         """The total dollar cap."""
         return next(cap.limit for cap in self.caps if cap.unit == "nanos" and cap.kind == "total")
+
+    def tightest(self, experiment: str) -> Nanos:
+        """The smallest dollar cap that covers all of an experiment: the total, or its own."""
+        whole = (("total", ""), ("experiment", experiment))
+        return min(cap.limit for cap in self.caps if cap.unit == "nanos" and (cap.kind, cap.key) in whole)
