@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from judgerun.analysis.paired import cochran, discordant, mcnemar
 from judgerun.audit.evidence import Evidence
 from judgerun.audit.finding import Completion, Finding
-from judgerun.audit.tally import completions, conditions, flags, sliced
+from judgerun.audit.tally import MARKS, completions, conditions, flags, sliced
 from judgerun.audit.words import percent
 from judgerun.model.reply import Finish
 
@@ -140,7 +140,7 @@ def check_differences(evidence: Evidence) -> Iterator[Finding]:
     exact McNemar for two, Cochran's Q for more. A difference is a warning: a score would compare endings, not answers.
     """
     for stage in dict.fromkeys(counts.stage for counts in evidence.counts):
-        for mark in ("truncated", "empty", "unparsed", "refused"):
+        for mark in MARKS:
             yield from _difference(stage, mark, flags(evidence.rows.get(stage, ()), mark))
 
 

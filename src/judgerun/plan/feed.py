@@ -87,6 +87,7 @@ class Feed:
         self._opened = 0
         self._skipped: list[int] = []
         self._whole: list[Barrier] = []
+        self._empty: list[Source] = []  # sources without a row, which no block ends
 
     def attach(self, barriers: Sequence[Barrier]) -> None:
         """Let barriers on whole tables wait for the sources upstream of them. Barriers come upstream first."""

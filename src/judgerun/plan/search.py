@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from judgerun.errors import invariant
-from judgerun.model.experiment import Embed, Retrieve, TextOf
+from judgerun.errors import InvariantBroken
+from judgerun.model.experiment import Embed, Retrieve
 from judgerun.model.request import RequestKey
 from judgerun.model.rows import Fields
 from judgerun.plan.corpus import Corpus, Documents, side
@@ -29,8 +29,9 @@ class DenseNode(BatchNode):
         self._matrix = matrix
         self._corpora: dict[str, Corpus[bytes]] = {model.name: Corpus() for model in embed.models}
         self._vectors: dict[str, Vectors] = {}
-        invariant(embed.corpus is not None, f"{embed.name} embeds no corpus")
-        self._documents = Documents(common, (embed.corpus or TextOf(table="", expression="")).table)
+        if embed.corpus is None:
+            raise InvariantBroken(f"{embed.name} embeds no corpus")
+        self._documents = Documents(common, embed.corpus.table)
         common.nodes[corpus].readers.append(self._document)
         self.feeds[0].readers.append(Entry(self, stage, lambda row, _: self.enqueue(row)).read)
 
@@ -71,16 +72,18 @@ class DenseNode(BatchNode):
 
     def _key(self, row: Row) -> RequestKey:
         key = row.stages[self._embed].key
-        invariant(key is not None, f"the query {row.id} has no vector")
-        return key or b""
+        if key is None:
+            raise InvariantBroken(f"the query {row.id} has no vector")
+        return key
 
 
 class WordsNode(BatchNode):
     """Ranks its own query texts against its own corpus by BM25."""
 
     def __init__(self, common: Common, stage: Retrieve) -> None:
-        invariant(stage.corpus is not None, f"{stage.name} has no corpus")
-        text = stage.corpus or TextOf(table="", expression="")
+        text = stage.corpus
+        if text is None:
+            raise InvariantBroken(f"{stage.name} has no corpus")
         corpus = side(common, text.table)
         super().__init__(common, stage, [query.table for query in stage.queries], corpus)
         self._corpus: Corpus[str] = Corpus()
