@@ -12,12 +12,14 @@ from judgerun.report.page import Page
 _INTERVAL = re.compile(r"\[[-+\d.e% USD]+, [-+\d.e% USD]+\]")
 LONG = 36
 """Letters above which a cell is prose, and may be cut into lines."""
+SHORT = 10
+"""Letters up to which a cell stays in one line."""
 
 
 def cell(text: str) -> Markup:
     """A table cell: intervals stay in one piece and stand back, zero counts are pale, only prose is cut into lines."""
     escaped = _INTERVAL.sub(lambda found: f'<span class="interval">{found.group()}</span>', str(escape(text)))
-    kind = "zero" if text == "0" or text.startswith("0 (") else "long" if len(text) > LONG else ""
+    kind = "zero" if text.startswith("0 (") else "long" if len(text) > LONG else "short" if len(text) <= SHORT else ""
     return Markup(f'<td class="{kind}">{escaped}</td>' if kind else f"<td>{escaped}</td>")
 
 

@@ -38,7 +38,7 @@ def _blocks(question: str, held: Sequence[Told], names: Mapping[str, str], slice
             yield _across(lines, list(labels), names, common)
             continue
         yield _down(lines, names, common)
-        if not sliced:
+        if not sliced and lines[0].level is not None:
             words = [_where(told, names, common) for told in lines]
             yield from plots.intervals(lines, f"{question}, {measure}: value and interval.", words)
 
@@ -62,11 +62,13 @@ def _measured(told: Told) -> tuple[str, str]:
 
 
 def _common(lines: Sequence[Told]) -> tuple[tuple[str, str], ...]:
-    """The coordinates that all of several lines share; they are told once."""
+    """The coordinates that all of several lines share; they are told once. Conditions stay where they are."""
     if len(lines) == 1:
         return ()
     first, *others = [dict(_shown(told)) for told in lines]
-    return tuple(item for item in first.items() if all(item in other.items() for other in others))
+    return tuple(
+        item for item in first.items() if item[0] != "condition" and all(item in other.items() for other in others)
+    )
 
 
 def _shown(told: Told) -> Iterator[tuple[str, str]]:
@@ -106,8 +108,13 @@ def _across(
     rows = []
     for where, held in _grouped(lines, lambda told: _where(told, names, common, label=False)):
         cells = {told.coords["value"]: _counted(told) for told in held}
-        rows.append((where, str(held[0].n), *(cells.get(label, "-") for label in labels), held[0].note))
+        rows.append((where, str(held[0].n), *(cells.get(label, "-") for label in labels), _plain(held[0].note)))
     return Table(("of", "n", *labels, "note"), tuple(rows))
+
+
+def _plain(note: str) -> str:
+    """A note without the count of one label: each cell has its own."""
+    return "; ".join(part for part in note.split("; ") if not part.endswith(" true"))
 
 
 def _counted(told: Told) -> str:
@@ -115,8 +122,7 @@ def _counted(told: Told) -> str:
     if told.value is None or told.low is None or told.high is None:
         return _number(told, told.value)
     share, interval = percent(told.value), f"[{percent(told.low)}, {percent(told.high)}]"
-    count = told.value * told.n
-    return f"{round(count)} ({share}) {interval}" if abs(count - round(count)) < 1e-6 else f"{share} {interval}"
+    return f"{round(told.value * told.n)} ({share}) {interval}" if told.method == "wilson" else f"{share} {interval}"
 
 
 def _interval(told: Told) -> str:

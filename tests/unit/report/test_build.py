@@ -159,7 +159,7 @@ def test_pages_render_every_kind_of_block() -> None:
         "<svg></svg>",
         "<figcaption>caption</figcaption>",
         '<p class="loud">loud</p>',
-        "<td>x|y</td>",
+        '<td class="short">x|y</td>',
     ):
         assert words in html
 
