@@ -1,4 +1,4 @@
-"""The ramp of new connections, and URLs."""
+"""The ramp of new connections, deadlines, and URLs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from fakes import virtual
-from judgerun.providers.http import Http, Ramp
+from judgerun.providers.http import Deadlines, Http, Ramp
 from judgerun.providers.secrets import Scrub
 
 
@@ -30,6 +30,40 @@ def test_no_window_holds_more_connects_than_allowed(n: int, connects: int) -> No
     times = virtual.run(main())
     assert times == sorted(times)
     assert times == [pytest.approx(0.1 * (k // connects)) for k in range(n)]
+
+
+@pytest.mark.parametrize("spans", [[5.0], [5.0, 3.0, 9.0, 3.0], [1.0, 2.0, 3.0, 4.0], [4.0, 3.0, 2.0, 1.0], [7.0] * 20])
+def test_each_block_ends_at_its_own_deadline(spans: list[float]) -> None:
+    """One timer serves all: every block is ended after its own seconds, in whatever order they began, and in time nobody is."""
+
+    async def main() -> tuple[list[float], bool]:
+        deadlines = Deadlines()
+        loop = asyncio.get_running_loop()
+
+        async def block(number: int, seconds: float, work: float) -> float:
+            await asyncio.sleep(number / 10)
+            began = loop.time()
+            deadline = asyncio.timeout(None)
+            try:
+                async with deadline:
+                    deadlines.add(deadline, seconds)
+                    await asyncio.sleep(work)
+            except TimeoutError:
+                assert work > seconds
+            else:
+                assert work < seconds
+            finally:
+                deadlines.drop(deadline)
+            return round(loop.time() - began, 6)
+
+        late = [block(number, seconds, seconds + 50) for number, seconds in enumerate(spans)]
+        early = [block(number, seconds, seconds / 2) for number, seconds in enumerate(spans)]
+        took = await asyncio.gather(*late, *early)
+        return took, deadlines._timer is None
+
+    took, quiet = virtual.run(main())
+    assert took == pytest.approx([*spans, *(seconds / 2 for seconds in spans)])
+    assert quiet
 
 
 @pytest.mark.parametrize(
