@@ -143,6 +143,7 @@ def _patient() -> Iterator[None]:
     if young == 0 or young >= YOUNG:
         yield
         return
+    gc.collect()  # the survey before the run, whose parts hold each other, would now stay for long
     gc.set_threshold(YOUNG, *older)
     try:
         yield
