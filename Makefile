@@ -4,7 +4,7 @@
 #   make check       style, types, imports, tidiness
 #   make storm       the long forms: real processes killed at random, many seeds
 #   make live-local  the trajectory experiment on a local embedder and a real llama.cpp server
-#   make bench       CPU, memory and rates against a bare loop
+#   make bench       CPU and wall of a call against a bare loop, memory of pending prompts, the worst minute of a rate
 
 PYTHON ?= python3
 BIN := .venv/bin
