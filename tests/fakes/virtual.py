@@ -55,7 +55,7 @@ class _Selector(selectors.BaseSelector):
         if ready or timeout == 0:
             return ready
         if timeout is None:
-            raise Deadlock("every task is blocked and no timer is set")
+            raise Deadlock("nothing can happen any more: all tasks wait, and no timer is left")
         self.advance(timeout)
         return ready
 

@@ -230,7 +230,7 @@ async def _signals(runner: Run, wanted: bool, log: Callable[[str], None]) -> Asy
         nonlocal asked
         asked += 1
         log(
-            "draining: calls in flight finish; again to stop now"
+            "stopping: nothing new is sent, calls in flight finish; once more stops at once"
             if asked == 1
             else "stopping: what is in flight is forfeited"
         )
