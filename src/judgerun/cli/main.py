@@ -22,4 +22,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         code = execute(list(sys.argv[1:] if argv is None else argv))
     except KeyboardInterrupt:
         code = Exit.INTERRUPTED
+    for number in (signal.SIGINT, signal.SIGTERM):  # all is told: a late signal must not replace the code
+        signal.signal(number, signal.SIG_IGN)
     sys.exit(int(code))
