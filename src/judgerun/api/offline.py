@@ -53,7 +53,11 @@ def view(project: Project) -> Snapshot:
 def audit(project: Project) -> tuple[Audit, Path]:
     """Audit the experiment and write audits/EXP/; the audit and that folder."""
     with view(project) as held:
-        found = run_checks(gather(project, held).evidence)
+        return _audited(project, gather(project, held))
+
+
+def _audited(project: Project, gathered: Gathered) -> tuple[Audit, Path]:
+    found = run_checks(gathered.evidence)
     folder = project.workspace.root / "audits" / project.name
     write(folder, render.files(found))
     return found, folder
@@ -83,9 +87,9 @@ def seal(project: Project, *, because: str | None = None) -> tuple[str, Audit]:
     Raises Refused when cells are pending and no reason is given. An audit with unwaived errors beyond the pending cells is
     returned with an empty digest: nothing is sealed.
     """
-    found, _ = audit(project)
     with view(project) as held:
         gathered = gather(project, held)
+    found, _ = _audited(project, gathered)  # of the very state that is sealed
     pending = sum(count.pending for count in gathered.evidence.counts)
     if pending and not (because or "").strip():
         wrong = f"{pending} cells are pending"
