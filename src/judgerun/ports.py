@@ -9,8 +9,9 @@ from typing import Protocol
 from judgerun.ledger.budget import Budget
 from judgerun.ledger.entry import Amount, Decision, EntryKind
 from judgerun.model.kept import Kept, Lost
+from judgerun.model.lane import Limit
 from judgerun.model.money import Nanos
-from judgerun.model.profile import Profile
+from judgerun.model.profile import JobLimits, Profile
 from judgerun.model.reply import Failure, Reply
 from judgerun.model.request import Request, RequestKey
 
@@ -38,12 +39,65 @@ class Answer:
     status: int | None = None
     served_by: str | None = None  # the provider's own request id, where it gives one
     latency_ms: int = 0
+    limits: tuple[Limit, ...] = ()  # as its headers state them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """How a job stands at its provider."""
+
+    ended: bool  # nothing more will be done: its results may be collected
+    told: str  # the provider's own word for it
+    failure: Failure | None = None  # why the whole job was refused: none of its requests was done, or charged
+
+
+class Jobs(Protocol):
+    """A provider's batch API. A job is a set of requests sent as one, each known by its key in hex. Like `send`, no method raises
+    for what the world does, and none retries.
+    """
+
+    limits: JobLimits
+
+    def size(self, request: Request) -> int:
+        """Bytes that the request takes in a job."""
+        ...
+
+    async def submit(self, requests: Sequence[Request], *, token: str, timeout_s: float) -> str | Failure:
+        """Hand a job over; the provider's id of it. `token` names it at the provider, so that `find` can tell it. After a failure
+        that may have been charged (billable is not `no`) the job may exist: ask `find`.
+        """
+        ...
+
+    async def find(
+        self, requests: Sequence[Request], *, token: str, since: float, timeout_s: float
+    ) -> str | Failure | None:
+        """The id of the job that was submitted as `token` at the Unix time `since` or later; None when the provider has none."""
+        ...
+
+    async def look(self, job: str, *, timeout_s: float) -> Look | Failure:
+        """How a job stands."""
+        ...
+
+    async def collect(
+        self, job: str, requests: Sequence[Request], *, timeout_s: float
+    ) -> Mapping[RequestKey, Answer] | Failure:
+        """What became of each request of an ended job. A request on which the provider says nothing is not in it."""
+        ...
+
+    async def cancel(self, job: str, *, timeout_s: float) -> Failure | None:
+        """Ask that nothing more of a job be done; what is done is charged, and can be collected once it has ended."""
+        ...
 
 
 class Provider(Protocol):
     """One deployment. `send` never raises for what the world does; cancellation passes through it."""
 
     profile: Profile
+    jobs: Jobs | None  # its batch API, where it has one
+
+    async def count(self, request: Request) -> int | None:
+        """Input tokens of a request by the server's own tokenizer; None when it has none that can be asked."""
+        ...
 
     async def send(self, requests: Sequence[Request], *, timeout_s: float, attempt: int) -> Answer:
         """Make one HTTP call (or one local computation) carrying these requests. Never retries. `attempt` is sent along as

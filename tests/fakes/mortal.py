@@ -10,7 +10,7 @@ from judgerun.ledger.entry import Amount, Decision, EntryKind
 from judgerun.model.kept import Kept, Lost
 from judgerun.model.reply import Billable
 from judgerun.model.request import Request, RequestKey
-from judgerun.ports import Answer, Claim, Closed, Closing, Grant, Provider, Standing
+from judgerun.ports import Answer, Claim, Closed, Closing, Grant, Jobs, Provider, Standing
 from judgerun.store.inline import Inline
 
 MUTANTS = ("void on unknown", "hidden retry", "clipped overrun", "no recovery")
@@ -171,6 +171,7 @@ class WatchedProvider:
         self._mortal = mortal
         self._mutant = mutant
         self.profile = inner.profile
+        self.jobs: Jobs | None = None
 
     async def send(self, requests: Sequence[Request], *, timeout_s: float, attempt: int) -> Answer:
         self._mortal.before_step()
@@ -179,6 +180,9 @@ class WatchedProvider:
             answer = await self._inner.send(requests, timeout_s=timeout_s, attempt=attempt)
         self._mortal.after_step()
         return answer
+
+    async def count(self, request: Request) -> int | None:
+        return None
 
     async def aclose(self) -> None:
         await self._inner.aclose()

@@ -12,7 +12,7 @@ from judgerun.model.kept import Kept, Lost
 from judgerun.model.profile import Profile
 from judgerun.model.reply import Finish, Reply, Usage
 from judgerun.model.request import Request, RequestKey
-from judgerun.ports import Answer, Claim, Closed, Closing, Grant, Standing
+from judgerun.ports import Answer, Claim, Closed, Closing, Grant, Jobs, Standing
 
 PROFILE = Profile(dialect="openai", adapter="openai/1", embed=True)
 
@@ -83,6 +83,9 @@ class QuickStore:
     def standing(self) -> Standing:
         return Standing()
 
+    async def count(self, request: Request) -> int | None:
+        return None
+
     async def aclose(self) -> None:
         self._count("aclose")
 
@@ -99,6 +102,7 @@ class QuickProvider:
 
     def __init__(self, *, pause: float = 0.0, answers: Sequence[Answer | Exception] = ()) -> None:
         self.profile = PROFILE
+        self.jobs: Jobs | None = None
         self.pause = pause
         self.answers = list(answers)
         self.sent: list[tuple[Request, ...]] = []

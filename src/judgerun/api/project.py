@@ -194,7 +194,7 @@ class Project:
             return (Price(rates=place.price, source="experiment.toml"),)
         if place.dialect == "local":
             return (Price(rates=FREE, source="local"),)
-        rows = self.sheet.rows.get(place.price_as or f"{place.name}/{model.model}", ())
+        rows = self.sheet.rows.get(place.price_as or f"{place.sheet or place.name}/{model.model}", ())
         return tuple(price for price in rows if place.builtin or place.price_as or price.written)
 
     def price(self, model: Model, day: date) -> Price | None:

@@ -14,48 +14,44 @@ from judgerun.files.names import slug
 from judgerun.files.schema import ModelShape, ParameterShape, ProviderShape, RatesShape
 from judgerun.model.experiment import Deployment, Model, PriceSpec
 
+DIALECTS = ("openai", "openai-responses", "anthropic", "google", "voyage", "cohere", "bedrock", "local")
+
+
+def _builtin(
+    name: str, base_url: str, *, key: str | None = None, cap_field: str | None = None, sheet: str = ""
+) -> Deployment:
+    """A provider that everybody can name: its dialect has its own name, or is openai's."""
+    return Deployment(
+        name=name,
+        dialect=name if name in DIALECTS else "openai",
+        base_url=base_url,
+        api_key_env=f"{key or name.upper()}_API_KEY",
+        cap_field=cap_field,
+        builtin=True,
+        sheet=sheet,
+    )
+
+
 #: The cap goes as `max_tokens` where the provider documents that name: one that ignores an unknown field would not be bounded.
 BUILTIN: Mapping[str, Deployment] = {
     deployment.name: deployment
     for deployment in (
-        Deployment(
-            name="openai",
-            dialect="openai",
-            base_url="https://api.openai.com/v1",
-            api_key_env="OPENAI_API_KEY",
-            builtin=True,
-        ),
-        Deployment(
-            name="deepseek",
-            dialect="openai",
-            base_url="https://api.deepseek.com/v1",
-            api_key_env="DEEPSEEK_API_KEY",
-            cap_field="max_tokens",
-            builtin=True,
-        ),
-        Deployment(
-            name="openrouter",
-            dialect="openai",
-            base_url="https://openrouter.ai/api/v1",
-            api_key_env="OPENROUTER_API_KEY",
-            cap_field="max_tokens",
-            builtin=True,
-        ),
-        Deployment(
-            name="deepinfra",
-            dialect="openai",
-            base_url="https://api.deepinfra.com/v1/openai",
-            api_key_env="DEEPINFRA_API_KEY",
-            cap_field="max_tokens",
-            builtin=True,
-        ),
+        _builtin("openai", "https://api.openai.com/v1"),
+        _builtin("openai-responses", "https://api.openai.com/v1", key="OPENAI", sheet="openai"),
+        _builtin("anthropic", "https://api.anthropic.com/v1"),
+        _builtin("google", "https://generativelanguage.googleapis.com/v1beta", key="GEMINI"),
+        _builtin("deepseek", "https://api.deepseek.com/v1", cap_field="max_tokens"),
+        _builtin("openrouter", "https://openrouter.ai/api/v1", cap_field="max_tokens"),
+        _builtin("deepinfra", "https://api.deepinfra.com/v1/openai", cap_field="max_tokens"),
+        _builtin("mistral", "https://api.mistral.ai/v1", cap_field="max_tokens"),
+        _builtin("groq", "https://api.groq.com/openai/v1"),
+        _builtin("together", "https://api.together.xyz/v1", cap_field="max_tokens"),
+        _builtin("novita", "https://api.novita.ai/v3/openai", cap_field="max_tokens"),
+        _builtin("voyage", "https://api.voyageai.com/v1", sheet="voyageai"),
+        _builtin("cohere", "https://api.cohere.com/v2"),
         Deployment(name="local", dialect="local", builtin=True),
     )
 }
-DIALECTS = ("openai", "local")
-LATER = ("anthropic", "google", "voyage", "cohere")
-"""Dialects, and built-in providers of the same names, whose issue has not come yet."""
-
 #: Body fields that `extra` may not hold: each has a key of its own, or would break the bound on a call's price or its reading.
 _OWNED = {
     "model": "the key `model`",
@@ -88,10 +84,8 @@ def read_deployments(faults: Faults, written: Mapping[str, Any], environ: Mappin
 def _deployment(
     faults: Faults, path: KeyPath, name: str, shape: ProviderShape, environ: Mapping[str, str]
 ) -> Deployment:
-    if shape.dialect in LATER:
-        faults.add((*path, "dialect"), f"the dialect {shape.dialect!r} comes later", f"now: {', '.join(DIALECTS)}")
-    elif shape.dialect not in DIALECTS:
-        faults.unknown((*path, "dialect"), "dialect", shape.dialect, (*DIALECTS, *LATER))
+    if shape.dialect not in DIALECTS:
+        faults.unknown((*path, "dialect"), "dialect", shape.dialect, DIALECTS)
     if shape.price is not None and shape.price_as is not None:
         faults.add((*path, "price_as"), "price and price_as are both given", "one of them")
     if shape.price_as is not None and "/" not in shape.price_as:
@@ -110,6 +104,10 @@ def _deployment(
         price=None if shape.price is None else price_spec(shape.price),
         price_as=shape.price_as,
         cap_field=shape.cap_field,
+        like=shape.like,
+        thinking=shape.thinking,
+        reasoning=shape.reasoning,
+        answer=tuple(shape.answer),
     )
 
 
@@ -153,6 +151,7 @@ def price_spec(rates: RatesShape) -> PriceSpec:
         output=rates.output,
         cache_read=rates.cache_read,
         cache_write=rates.cache_write,
+        cache_write_1h=rates.cache_write_1h,
         reasoning=rates.reasoning,
         batch_factor=rates.batch_factor,
     )
@@ -172,20 +171,11 @@ def _model(
     shape = faults.read(ModelShape, raw, path)
     if shape is None:
         return None
-    if shape.lane is not None:
-        faults.add((*path, "lane"), 'lane = "batch" comes later', "without it, calls go one by one")
     deployment = deployments.get(shape.provider)
     if deployment is None:
-        if shape.provider in LATER:
-            faults.add(
-                (*path, "provider"), f"the provider {shape.provider!r} comes later", f"now: {', '.join(BUILTIN)}"
-            )
-        else:
-            faults.add(
-                (*path, "provider"),
-                f"there is no provider {shape.provider!r}",
-                hint(shape.provider, (*deployments, *LATER)),
-            )
+        faults.add(
+            (*path, "provider"), f"there is no provider {shape.provider!r}", hint(shape.provider, tuple(deployments))
+        )
         return None
     if not shape.model.strip():
         faults.add((*path, "model"), "model is empty", "the provider's own id of the model")
@@ -200,6 +190,9 @@ def _model(
         input_type=shape.input_type,
         normalize=shape.normalize,
         max_input_tokens=shape.max_input_tokens,
+        stream=shape.stream,
+        tokenizer=shape.tokenizer,
+        lane=shape.lane,
     )
     return with_parameters(faults, path, model, shape)
 

@@ -37,6 +37,7 @@ class RatesShape(Written):
     output: Usd
     cache_read: Usd | None = None
     cache_write: Usd | None = None
+    cache_write_1h: Usd | None = None
     reasoning: Usd | None = None
     batch_factor: Factor | None = None
 
@@ -51,6 +52,10 @@ class ProviderShape(Written):
     price: RatesShape | None = None
     price_as: str | None = None
     cap_field: str | None = None
+    like: str | None = None
+    thinking: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    reasoning: Literal["none", "inside", "outside", "unknown"] | None = None
+    answer: list[str] = Field(default_factory=list)
 
 
 class InstructionShape(Written):
@@ -81,6 +86,8 @@ class ModelShape(ParameterShape):
     input_type: Roles | None = None
     normalize: bool = False
     max_input_tokens: Count | None = None
+    stream: bool = False
+    tokenizer: str | None = None
     lane: Literal["batch"] | None = None
 
 

@@ -35,7 +35,8 @@ class PriceSpec:
     input: Nanos
     output: Nanos
     cache_read: Nanos | None = None
-    cache_write: Nanos | None = None
+    cache_write: Nanos | None = None  # for five minutes
+    cache_write_1h: Nanos | None = None
     reasoning: Nanos | None = None
     batch_factor: str | None = None  # decimal string
 
@@ -52,7 +53,12 @@ class Deployment:
     price: PriceSpec | None = None
     price_as: str | None = None  # "provider/model" of the sheet
     cap_field: str | None = None  # body field of the output cap, where it is not the dialect's
-    builtin: bool = False  # served by the sheet under its own name
+    like: str | None = None  # a known server whose habits it has: "vllm", "deepseek"
+    thinking: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # word of `thinking` -> body fields
+    reasoning: Literal["none", "inside", "outside", "unknown"] | None = None  # how its cap covers hidden reasoning
+    answer: tuple[str, ...] = ()  # rules by which its answers are found, in order; empty: the dialect's
+    builtin: bool = False  # served by the sheet
+    sheet: str = ""  # its name in the price sheet, where that is not its own
 
     @property
     def key_part(self) -> str:
@@ -77,6 +83,9 @@ class Model:
     input_type: Mapping[str, str] | bool | None = None
     normalize: bool = False
     max_input_tokens: int | None = None
+    stream: bool = False  # the reply is sent in pieces (and read whole)
+    tokenizer: str | None = None  # "server", "tiktoken:NAME" or a tokenizer.json: counts tokens for reservations
+    lane: Literal["batch"] | None = None  # sent through the provider's batch API, at its discount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+GATEWAY = frozenset({504, 524})
+"""Statuses of a gateway that stopped waiting: what stands behind it may have gone on, and charged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobLimits:
+    """What one job of a provider's batch API may hold, and what it costs."""
+
+    requests: int
+    bytes: int  # of the file or body that carries them
+    factor: str  # decimal: a token in a job costs this share of its usual price
+    embed: bool = False  # whether embedding requests may be sent in jobs
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
@@ -17,7 +30,16 @@ class Profile:
     thinking: frozenset[str] = frozenset()  # accepted words; "tokens" when a token count is accepted
     reasoning: Literal["none", "inside", "outside", "unknown"] = "inside"
     """How the output cap covers hidden reasoning: inside it (bounded), outside it (needs a ceiling), unknown (needs one)."""
-    bills_errors: bool = False  # whether an error status before any body may have been charged
+    answer: tuple[str, ...] = (
+        "content",
+    )  # rules by which the answer is found in a reply, in order: see table/answers.py
+    doubtful: frozenset[int] = GATEWAY  # error statuses that may have been charged
     weights: str | None = None  # digest of weights and configuration of a local model: part of its request keys
     input_limit: int | None = None  # tokens that the model reads; what is beyond is cut and counted
     parameters: frozenset[str] = field(default_factory=frozenset)  # model keys that the adapter can send
+    required: frozenset[str] = field(
+        default_factory=frozenset
+    )  # model keys without which it cannot send a chat request
+    texts_max: int | None = None  # texts in one embedding call
+    texts_tokens_max: int | None = None  # tokens of all texts in one embedding call
+    jobs: JobLimits | None = None  # of its batch API; None: it has none

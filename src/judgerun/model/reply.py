@@ -26,7 +26,8 @@ class Usage:
 
     input_fresh: int | None = None
     cache_read: int | None = None
-    cache_write: int | None = None
+    cache_write: int | None = None  # for five minutes, or for a time that the provider does not tell
+    cache_write_1h: int | None = None  # for an hour
     output_visible: int | None = None
     reasoning: int | None = None
 
@@ -35,7 +36,7 @@ class Usage:
         """All input tokens, cached ones included; None when fresh input is not known."""
         if self.input_fresh is None:
             return None
-        return self.input_fresh + (self.cache_read or 0) + (self.cache_write or 0)
+        return self.input_fresh + (self.cache_read or 0) + (self.cache_write or 0) + (self.cache_write_1h or 0)
 
     @property
     def output(self) -> int | None:
@@ -55,11 +56,15 @@ class Reply:
 
     finish: Finish
     finish_raw: str | None = None
-    text: str = ""  # empty for embeddings
+    text: str = ""  # the visible answer; empty for embeddings
+    thoughts: str = (
+        ""  # reasoning text, kept only of a reply that finished with no visible text: it may hold the answer
+    )
     vector: bytes | None = None  # little-endian float32; None for chat
     usage: Usage = field(default_factory=Usage)
     served_model: str | None = None
     fingerprint: str | None = None
+    reported_tokens: int | None = None  # the provider's own total, with which the buckets must agree
     reported_cost: Nanos | None = None  # what the provider itself said it charged
     raw: bytes = b""  # the body as received; for embeddings the envelope without vectors
     raw_digest: str = ""  # hex sha256 of the whole body as received

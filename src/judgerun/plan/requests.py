@@ -11,7 +11,7 @@ import orjson
 from judgerun.errors import invariant
 from judgerun.model.experiment import Model
 from judgerun.model.profile import Profile
-from judgerun.model.request import Request, build, canonical
+from judgerun.model.request import Request, build, canonical, digest
 
 Count = Callable[[Model, str], int | None]
 """Tokens of a text by the model's own tokenizer; None where there is none."""
@@ -106,12 +106,20 @@ class Form:
 
 
 def adapter(model: Model, profile: Profile) -> str:
-    """What of the adapter stands in request keys: its version; the field of the cap where a deployment names its own; the
-    weights and the input limit of a local model.
+    """What of the adapter stands in request keys: its version; where a deployment says so, the field of the cap, the
+    server whose habits it has and its own switch of thinking; whether the reply is streamed; the weights and the input limit of a
+    local model.
     """
     parts = [profile.adapter]
     if model.provider.cap_field is not None and model.max_output_tokens is not None:
         parts.append(f"cap={model.provider.cap_field}")
+    if model.provider.like is not None:
+        parts.append(f"like={model.provider.like}")
+    if model.thinking is not None and str(model.thinking) in model.provider.thinking:
+        written = model.provider.thinking[str(model.thinking)]
+        parts.append(f"thinking={digest([canonical(written)])[:16]}")
+    if model.stream:
+        parts.append("stream")
     if profile.weights is not None:
         parts.append(f"weights={profile.weights}")
         parts.append(f"limit={profile.input_limit}")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 import orjson
 
+from judgerun.model.profile import GATEWAY
 from judgerun.model.reply import Billable, Cause, Failure
 from judgerun.providers.wire import WireReply
 
@@ -88,8 +89,9 @@ _RATE = frozenset(
 )
 
 
-def classify(reply: WireReply, *, bills_errors: bool = False) -> Failure:
-    """The failure that an error status means. Nothing is charged for one, unless the provider's profile says that it bills errors.
+def classify(reply: WireReply, *, doubtful: Collection[int] = GATEWAY) -> Failure:
+    """The failure that an error status means. Nothing is charged for one, unless it stands in `doubtful`: the
+    statuses after which the provider's profile cannot say.
 
     The detail is not scrubbed: the caller knows the secrets.
     """
@@ -97,7 +99,7 @@ def classify(reply: WireReply, *, bills_errors: bool = False) -> Failure:
     cause = _cause(reply.status, said)
     return Failure(
         cause=cause,
-        billable=Billable.UNKNOWN if bills_errors else Billable.NO,
+        billable=Billable.UNKNOWN if reply.status in doubtful else Billable.NO,
         status=reply.status,
         detail=f"HTTP {reply.status}: {said}"[:DETAIL_CHARS_MAX],
         retry_after=retry_after(reply.headers, at=reply.at),

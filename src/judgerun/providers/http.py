@@ -24,6 +24,9 @@ CONNECT_S = 30.0
 KEEP_ALIVE_S = 4.0
 """Shorter than the five seconds of common servers: a call on a connection that the server is just closing would be in doubt."""
 
+URLS_MAX = 1000
+"""Addresses that are kept made; one for each path, and a path may hold a model's name."""
+
 RAMP_WAIT_S = 30.0
 """So long may a turn to connect take, in seconds."""
 
@@ -173,10 +176,11 @@ class Http:
 
     async def _exchange(self, call: WireCall, headers: Mapping[str, str], exchange: _Exchange) -> WireReply | Failure:
         session = self._opened()
-        async with session.post(
-            self._url(call.path),
-            data=call.body,
-            headers=headers,
+        async with session.request(
+            call.method,
+            self._url(call),
+            data=call.body if call.method == "POST" else None,
+            headers={**headers, **call.headers} if call.headers else headers,
             allow_redirects=False,
         ) as response:
             exchange.status = response.status
@@ -221,10 +225,15 @@ class Http:
             )
         return Failure(cause=cause, billable=Billable.UNKNOWN, status=exchange.status, detail=detail)
 
-    def _url(self, path: str) -> URL:
-        url = self._urls.get(path)
+    def _url(self, call: WireCall) -> URL:
+        if call.rooted or call.query:  # of jobs: rare, and each another
+            path = call.path if call.rooted else self._base.path.rstrip("/") + call.path
+            return self._base.with_path(path).with_query(call.query)
+        url = self._urls.get(call.path)
         if url is None:
-            url = self._urls[path] = self._base.with_path(self._base.path.rstrip("/") + path, keep_query=True)
+            url = self._base.with_path(self._base.path.rstrip("/") + call.path, keep_query=True)
+            if len(self._urls) < URLS_MAX:
+                self._urls[call.path] = url
         return url
 
     def _opened(self) -> aiohttp.ClientSession:

@@ -19,7 +19,7 @@ from judgerun.model.experiment import Model
 from judgerun.model.profile import Profile
 from judgerun.model.reply import Billable, Cause, Failure, Finish, Reply, Usage
 from judgerun.model.request import Request
-from judgerun.ports import Answer
+from judgerun.ports import Answer, Jobs
 from judgerun.providers.fault import DETAIL_CHARS_MAX
 
 VERSION = "local/1"
@@ -123,6 +123,7 @@ class Local:
 
     def __init__(self, models: Sequence[Model]) -> None:
         self.profile = PROFILE
+        self.jobs: Jobs | None = None
         self._folders = {model.model: _folder(model) for model in models}
         self._loaded: dict[tuple[str, int | None], _Loaded] = {}
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="judgerun-local")
@@ -179,6 +180,10 @@ class Local:
             embedder.max_seq_length = reads
             held = self._loaded[name, limit] = _Loaded(embedder, reads)
         return held
+
+    async def count(self, request: Request) -> int | None:
+        """Its own tokenizer counts when it embeds, and tells what it cut."""
+        return None
 
     async def aclose(self) -> None:
         """Let the thread go; a computation that is running ends by itself."""

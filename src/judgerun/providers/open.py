@@ -56,6 +56,10 @@ def unsent(model: Model, known: Profile) -> list[Problem]:
         if said and key not in known.parameters:
             wrong = f"the dialect {known.dialect!r} cannot send {key}"
             found.append(Problem(PLACE, f"models.{model.name}.{key}", wrong, "leave it out"))
+    for key in sorted(known.required):
+        if getattr(model, key) is None:
+            wrong = f"the dialect {known.dialect!r} cannot send a call without it"
+            found.append(Problem(PLACE, f"models.{model.name}.{key}", wrong, "write it"))
     takes = "tokens" if isinstance(model.thinking, int) else model.thinking
     if model.thinking is not None and "thinking" in known.parameters and takes not in known.thinking:
         wrong = f"the dialect {known.dialect!r} does not take {model.thinking!r}"
@@ -96,7 +100,7 @@ def connect(
         if deployment.dialect == "local":
             made[deployment.name] = local.Local(own)
         else:
-            headers = _dialect(deployment).authorise(_key(deployment, environ))
+            headers = _dialect(deployment).authorise(_key(deployment, environ), deployment)
             http = Http(deployment.base_url, headers=headers, scrub=scrub, ramp=ramp, body_bytes_max=body_bytes_max)
             made[deployment.name] = _remote(deployment, http, scrub)
     return made

@@ -87,7 +87,7 @@ def profile(deployment: Deployment) -> Profile:
     )
 
 
-def authorise(key: str | None) -> Mapping[str, str]:
+def authorise(key: str | None, deployment: Deployment) -> Mapping[str, str]:
     """The headers that carry the key."""
     return {"authorization": f"Bearer {key}"} if key else {}
 
@@ -134,7 +134,7 @@ def _embed_body(requests: Sequence[Request]) -> dict[str, Any]:
     }
 
 
-def decode(requests: Sequence[Request], wire: WireReply) -> tuple[Reply, ...] | Failure:
+def decode(requests: Sequence[Request], wire: WireReply, deployment: Deployment) -> tuple[Reply, ...] | Failure:
     """The replies in the order of the requests, or why there are none. The status is a success (2xx)."""
     try:
         body = orjson.loads(wire.body)

@@ -11,7 +11,7 @@ from judgerun.model.experiment import Deployment
 from judgerun.model.profile import Profile
 from judgerun.model.reply import Failure, Reply
 from judgerun.model.request import Request
-from judgerun.ports import Answer
+from judgerun.ports import Answer, Jobs
 from judgerun.providers import fault
 from judgerun.providers.http import Http
 from judgerun.providers.secrets import Scrub
@@ -29,11 +29,13 @@ class Dialect(Protocol):
 
     def profile(self, deployment: Deployment) -> Profile: ...
 
-    def authorise(self, key: str | None) -> Mapping[str, str]: ...
+    def authorise(self, key: str | None, deployment: Deployment) -> Mapping[str, str]: ...
 
     def encode(self, requests: Sequence[Request], deployment: Deployment) -> WireCall: ...
 
-    def decode(self, requests: Sequence[Request], wire: WireReply) -> tuple[Reply, ...] | Failure: ...
+    def decode(
+        self, requests: Sequence[Request], wire: WireReply, deployment: Deployment
+    ) -> tuple[Reply, ...] | Failure: ...
 
 
 class Remote:
@@ -49,6 +51,7 @@ class Remote:
         scrub: Scrub,
     ) -> None:
         self.profile = profile
+        self.jobs: Jobs | None = None
         self._deployment = deployment
         self._dialect = dialect
         self._http = http
@@ -77,8 +80,12 @@ class Remote:
         if clean is not wire.body:  # a server that echoes our key: taken out before anything is cut or kept
             wire = replace(wire, body=clean)
         if not 200 <= wire.status < 300:
-            return fault.classify(wire, bills_errors=self.profile.bills_errors)
-        return self._dialect.decode(requests, wire)
+            return fault.classify(wire, doubtful=self.profile.doubtful)
+        return self._dialect.decode(requests, wire, self._deployment)
+
+    async def count(self, request: Request) -> int | None:
+        """No tokenizer of a server is asked yet."""
+        return None
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireCall:
-    """One POST. `path` is appended to the deployment's base URL; the transport adds the key."""
+    """One HTTP request. `path` is appended to the base URL, or to its host when `rooted`; the transport adds the key."""
 
     path: str
-    body: bytes
+    body: bytes = b""
+    method: Literal["POST", "GET"] = "POST"
+    rooted: bool = False
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)  # of this call alone, such as another content type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -88,6 +88,7 @@ def _replies(evidence: Evidence) -> list[Record]:
             "input_fresh": usage.input_fresh,
             "cache_read": usage.cache_read,
             "cache_write": usage.cache_write,
+            "cache_write_1h": usage.cache_write_1h,
             "output_visible": usage.output_visible,
             "reasoning": usage.reasoning,
             "cost_nanos": kept.cost,

@@ -71,8 +71,9 @@ update carried set open = 0 where request = ? and attempt = ?;
 
 -- new_reply: an answer
 insert into reply (request, attempt, at, finish, finish_raw, input_fresh, cache_read, cache_write, output_visible,
-                   reasoning, cost, reported_cost, input_cut, served_model, fingerprint, raw_digest, text, raw)
-values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+                   reasoning, cost, reported_cost, input_cut, served_model, fingerprint, raw_digest, text, raw,
+                   cache_write_1h, reported_tokens, thoughts)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- new_vector: the vector of an embedding
 insert into vector (request, dim, data) values (?, ?, ?);
@@ -146,7 +147,7 @@ insert into plan (experiment, digest, files, at) values (?, ?, ?, ?);
 -- kept: a reply without its body and vector; the account that bought it first
 select a.account, p.attempt, r.kind, p.finish, p.finish_raw, p.input_fresh, p.cache_read, p.cache_write,
        p.output_visible, p.reasoning, p.cost, p.reported_cost, p.input_cut, p.served_model, p.fingerprint,
-       p.raw_digest, p.text
+       p.raw_digest, p.text, p.cache_write_1h, p.reported_tokens, p.thoughts
 from request r
 join reply p on p.request = r.id
 join attempt a on a.id = p.attempt
@@ -190,7 +191,8 @@ where ?1 is null or c.experiment = ?1 order by e.id;
 
 -- columns_replies: replies without text, body and vector; the experiment is the one that bought them
 select r.key, r.kind, p.attempt, c.experiment, p.at, p.finish, p.finish_raw, p.input_fresh, p.cache_read, p.cache_write,
-       p.output_visible, p.reasoning, p.cost, p.reported_cost, p.input_cut, p.served_model, p.fingerprint, p.raw_digest
+       p.output_visible, p.reasoning, p.cost, p.reported_cost, p.input_cut, p.served_model, p.fingerprint, p.raw_digest,
+       p.cache_write_1h, p.reported_tokens
 from reply p join request r on r.id = p.request join attempt a on a.id = p.attempt join account c on c.id = a.account
 where ?1 is null or c.experiment = ?1 order by p.request;
 
@@ -267,10 +269,10 @@ where c.experiment = ? and e.id > ?;
 -- has_reply: whether a key has a reply
 select 1 from request r join reply p on p.request = r.id where r.key = ?;
 
--- seal_reply: all that a seal covers of a key; body and vector last
+-- seal_reply: all that a seal covers of a key; body and vector after the columns, and then what version 1 did not have
 select r.body, r.kind, r.deployment, r.adapter, r.draw, p.attempt, p.at, p.finish, p.finish_raw, p.input_fresh, p.cache_read,
        p.cache_write, p.output_visible, p.reasoning, p.cost, p.reported_cost, p.input_cut, p.served_model, p.fingerprint,
-       p.raw_digest, p.text, p.raw, v.data
+       p.raw_digest, p.text, p.raw, v.data, p.cache_write_1h, p.reported_tokens, p.thoughts
 from request r join reply p on p.request = r.id left join vector v on v.request = r.id
 where r.key = ?;
 

@@ -65,6 +65,9 @@ def reply_row(number: int, attempt: int, now: float, reply: Reply, cost: Nanos |
         reply.raw_digest,
         plain(reply.text),
         pack(reply.raw),
+        usage.cache_write_1h,
+        reply.reported_tokens,
+        plain(reply.thoughts) or None,
     )
 
 
@@ -77,15 +80,24 @@ def kept(row: Sequence[Any], experiment: str, *, raw: bytes = b"", vector: bytes
     The vector of an embedding that was not read stands as empty bytes, so that it is not taken for an empty answer.
     """
     (_, attempt, kind, finish, finish_raw, fresh, read, write, visible, reasoning, cost, reported, cut, model,
-     fingerprint, digest, text) = row  # fmt: skip
+     fingerprint, digest, text, write_1h, total, thoughts) = row  # fmt: skip
     if vector is None and kind == "embed":
         vector = b""
     reply = Reply(
         finish=FINISHES[finish],
         finish_raw=finish_raw,
         text=text,
+        thoughts=thoughts or "",
         vector=vector,
-        usage=Usage(input_fresh=fresh, cache_read=read, cache_write=write, output_visible=visible, reasoning=reasoning),
+        usage=Usage(
+            input_fresh=fresh,
+            cache_read=read,
+            cache_write=write,
+            cache_write_1h=write_1h,
+            output_visible=visible,
+            reasoning=reasoning,
+        ),
+        reported_tokens=total,
         served_model=model,
         fingerprint=fingerprint,
         reported_cost=reported,

@@ -33,7 +33,13 @@ def m001_initial(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
-MIGRATIONS: tuple[Migration, ...] = (m001_initial,)
+def m002_jobs(connection: sqlite3.Connection) -> None:
+    """The changes of m002.sql."""
+    for statement in statements(read("m002.sql")):
+        connection.execute(statement)
+
+
+MIGRATIONS: tuple[Migration, ...] = (m001_initial, m002_jobs)
 """In order; the version of a schema is how many of them have run."""
 
 

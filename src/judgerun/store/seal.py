@@ -31,6 +31,10 @@ from judgerun.store.snapshot import Sealed, Snapshot
 
 MARK = 8  # bytes of a row's hash that are kept
 
+LATER = ("cache_write_1h", "reported_tokens", "thoughts")
+"""Columns of a reply that version 1 did not have. They are hashed by name, and only where they say something: so a seal of
+version 1 still holds after its cache was migrated."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stated:
@@ -221,8 +225,10 @@ def _replies(connection: sqlite3.Connection, keys: Iterable[RequestKey]) -> _Par
 
 def _reply_hash(key: RequestKey, row: Sequence[Any]) -> bytes:
     """Over the request, every column of the reply, its body and its vector; a blob that cannot be read hashes as it is."""
-    body, *columns, raw, vector = row
-    return _hash([key, _body(body), *columns, _body(raw), vector])
+    first, later = row[: -len(LATER)], row[-len(LATER) :]
+    body, *columns, raw, vector = first
+    told = [part for name, value in zip(LATER, later, strict=True) if value is not None for part in (name, value)]
+    return _hash([key, _body(body), *columns, _body(raw), vector, *told])
 
 
 def _body(blob: bytes) -> bytes:

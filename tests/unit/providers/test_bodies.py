@@ -11,10 +11,13 @@ import numpy as np
 import orjson
 import pytest
 
+from judgerun.model.experiment import Deployment
 from judgerun.model.reply import Billable, Cause, Failure, Finish, Usage
 from judgerun.model.request import Request, build
 from judgerun.providers import fault, openai
 from judgerun.providers.wire import WireReply
+
+PLACE = Deployment(name="lab", dialect="openai", base_url="http://127.0.0.1:1/v1")
 
 DATA = Path(os.environ.get("JUDGERUN_DATA", "/nonexistent"))
 pytestmark = pytest.mark.skipif(
@@ -203,7 +206,7 @@ def number(cell: str) -> int | None:
 def test_replies(row: tuple[str, ...]) -> None:
     """Finish, text, buckets, served model and cost of a real body."""
     name, finish, tokens, model, nanos, begins = row
-    told = openai.decode([CHAT], wire(name))
+    told = openai.decode([CHAT], wire(name), PLACE)
     assert not isinstance(told, Failure)
     fresh, read, write, visible, reasoning = map(number, tokens.split())
     assert told[0].finish is Finish(finish)
@@ -237,7 +240,7 @@ def test_errors(row: tuple[str, ...]) -> None:
 )
 def test_bodies_of_other_endpoints_are_no_chat_completions(name: str) -> None:
     """A stream, a legacy completion and a `responses` body are malformed here, not half read."""
-    told = openai.decode([CHAT], wire(name))
+    told = openai.decode([CHAT], wire(name), PLACE)
     assert isinstance(told, Failure)
     assert told.cause is Cause.MALFORMED
 
@@ -248,7 +251,7 @@ def test_every_chat_completion_of_the_collection_decodes() -> None:
     for path in sorted((DATA / "provider-responses").glob("*/*chat_completions*.json")):
         name = f"{path.parent.name}/{path.stem}"
         held = orjson.loads(path.read_bytes())["body"]
-        told = openai.decode([CHAT], wire(name))
+        told = openai.decode([CHAT], wire(name), PLACE)
         assert not isinstance(told, Failure), name
         assert (told[0].usage.input, told[0].usage.output) == (
             held["usage"]["prompt_tokens"],
@@ -265,13 +268,13 @@ def test_every_chat_completion_of_the_collection_decodes() -> None:
 def test_embeddings_whose_vector_was_cut_short_are_refused(name: str, tokens: int) -> None:
     """The collection shortened its vectors: such base64 is no vector. Made whole again, the body is read."""
     held = wire(name)
-    told = openai.decode(texts("Hello, world!"), held)
+    told = openai.decode(texts("Hello, world!"), held, PLACE)
     assert isinstance(told, Failure)
     assert told.cause is Cause.MALFORMED
     body = orjson.loads(held.body)
     kept = body["data"][0]["embedding"].split(".")[0]
     body["data"][0]["embedding"] = kept[: len(kept) // 16 * 16]
-    whole = openai.decode(texts("Hello, world!"), replace(held, body=orjson.dumps(body)))
+    whole = openai.decode(texts("Hello, world!"), replace(held, body=orjson.dumps(body)), PLACE)
     assert not isinstance(whole, Failure)
     assert (whole[0].served_model, whole[0].usage.input) == (body["model"], tokens)
     assert len(whole[0].vector or b"") == len(kept) // 16 * 12
@@ -279,7 +282,7 @@ def test_embeddings_whose_vector_was_cut_short_are_refused(name: str, tokens: in
 
 def test_whole_embeddings_in_base64_are_unit_vectors() -> None:
     """A real vector of OpenAI, all of it."""
-    told = openai.decode(texts("Hello, world!"), wire("openai/openai_embeddings_embeddings_0"))
+    told = openai.decode(texts("Hello, world!"), wire("openai/openai_embeddings_embeddings_0"), PLACE)
     assert not isinstance(told, Failure)
     vector = np.frombuffer(told[0].vector or b"", dtype="<f4")
     assert float(np.linalg.norm(vector)) == pytest.approx(1, abs=1e-3)

@@ -78,4 +78,4 @@ def test_each_block_ends_at_its_own_deadline(spans: list[float]) -> None:
 def test_the_path_is_appended_to_the_base_url(base: str, url: str) -> None:
     """Whatever the base ends with."""
     http = Http(base, headers={}, scrub=Scrub(), ramp=Ramp())
-    assert str(http._url("/chat/completions")) == url
+    assert str(http._url(WireCall(path="/chat/completions"))) == url

@@ -16,6 +16,8 @@ from judgerun.model.request import Request, build
 from judgerun.providers import openai
 from judgerun.providers.wire import WireReply
 
+PLACE = Deployment(name="lab", dialect="openai", base_url="http://127.0.0.1:1/v1")
+
 LAB = Deployment(name="lab", dialect="openai", base_url="http://127.0.0.1:1/v1")
 OPENAI = Deployment(name="openai", dialect="openai", base_url="https://api.openai.com/v1", builtin=True)
 DEEPSEEK = Deployment(name="deepseek", dialect="openai", base_url="https://x/v1", cap_field="max_tokens", builtin=True)
@@ -41,7 +43,7 @@ def sent(request: Request, deployment: Deployment = LAB) -> dict[str, Any]:
 def read(body: Any, *requests: Request, status: int = 200) -> Reply | Failure:
     """What a body becomes: the first reply, or the failure."""
     raw = body if isinstance(body, bytes) else orjson.dumps(body)
-    told = openai.decode(requests or (a_chat(),), WireReply(status=status, headers={}, body=raw, at=0.0))
+    told = openai.decode(requests or (a_chat(),), WireReply(status=status, headers={}, body=raw, at=0.0), PLACE)
     return told if isinstance(told, Failure) else told[0]
 
 
@@ -217,7 +219,7 @@ def test_an_error_inside_a_200_is_classed_by_its_code_and_never_obeyed(error: di
     wire = WireReply(
         status=200, headers={"retry-after": "9"}, body=orjson.dumps({"error": error, "choices": []}), at=0.0
     )
-    told = openai.decode([a_chat()], wire)
+    told = openai.decode([a_chat()], wire, PLACE)
     assert isinstance(told, Failure)
     assert (told.cause, told.billable, told.retry_after) == (cause, Billable.UNKNOWN, None)
 
@@ -237,5 +239,7 @@ _JSON = st.recursive(
 def test_no_json_makes_the_decoder_raise(body: dict[str, Any], kind: str) -> None:
     """Any JSON object becomes replies or a failure."""
     requests = (a_chat(),) if kind == "chat" else (a_text("a"), a_text("b"))
-    told = openai.decode(requests, WireReply(status=200, headers={}, body=orjson.dumps(body, default=str), at=0.0))
+    told = openai.decode(
+        requests, WireReply(status=200, headers={}, body=orjson.dumps(body, default=str), at=0.0), PLACE
+    )
     assert isinstance(told, Failure) or len(told) == len(requests)

@@ -13,10 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from judgerun.model.experiment import Deployment
 from judgerun.model.reply import Cause, Failure, Reply
 from judgerun.model.request import Request, build
 from judgerun.providers import openai
 from judgerun.providers.wire import WireReply
+
+PLACE = Deployment(name="lab", dialect="openai", base_url="http://127.0.0.1:1/v1")
 
 
 def texts(n: int, **parameters: Any) -> list[Request]:
@@ -34,7 +37,7 @@ def texts(n: int, **parameters: Any) -> list[Request]:
 
 def read(data: Any, requests: list[Request], **rest: Any) -> tuple[Reply, ...] | Failure:
     raw = orjson.dumps({"object": "list", "data": data, "model": "served", **rest})
-    return openai.decode(requests, WireReply(status=200, headers={}, body=raw, at=0.0))
+    return openai.decode(requests, WireReply(status=200, headers={}, body=raw, at=0.0), PLACE)
 
 
 def numbers(reply: Reply) -> list[float]:
@@ -100,7 +103,7 @@ def test_without_any_index_the_order_of_the_list_holds() -> None:
 def test_the_envelope_is_kept_without_vectors_and_the_digest_is_of_the_whole() -> None:
     """The cache holds what the vectors do not say, and can prove the rest."""
     raw = orjson.dumps({"data": items([1.0]), "model": "served", "usage": {"prompt_tokens": 4, "cost": 0.5}})
-    told = openai.decode(texts(1), WireReply(status=200, headers={}, body=raw, at=0.0))
+    told = openai.decode(texts(1), WireReply(status=200, headers={}, body=raw, at=0.0), PLACE)
     assert not isinstance(told, Failure)
     assert told[0].raw_digest == hashlib.sha256(raw).hexdigest()
     assert orjson.loads(told[0].raw) == {
