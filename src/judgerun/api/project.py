@@ -163,6 +163,12 @@ class Project:
         """The same project on another cache."""
         return replace(self, workspace=replace(self.workspace, own_cache=cache))
 
+    def remodelled(self, change: Callable[[Model], Model]) -> Project:
+        """The same project with every model replaced by what `change` makes of it."""
+        experiment = self.experiment.remodelled(change)
+        loaded = replace(self.loaded, experiment=experiment)
+        return replace(self, loaded=loaded, profiles=_profiles(experiment, {}))
+
     @property
     def experiment(self) -> Experiment:
         """What its file says."""

@@ -22,13 +22,15 @@ from judgerun.api.state import State, state
 from judgerun.audit.completion import STARVED_MAX
 from judgerun.dispatch.clock import WallClock
 from judgerun.dispatch.progress import Progress
+from judgerun.dispatch.room import Flow as Dispatched
 from judgerun.dispatch.run import Ending, Run
 from judgerun.errors import Exit, Problem, Refused, strongest
 from judgerun.files.budgets import find_budget
 from judgerun.ledger.budget import Budget
-from judgerun.model.money import format_usd
+from judgerun.model.money import Nanos, format_usd
 from judgerun.plan.counts import Counts
 from judgerun.plan.flow import Flow
+from judgerun.ports import Clock
 from judgerun.providers.open import connect, scrubber
 from judgerun.store.cache import Cache
 from judgerun.store.snapshot import Snapshot
@@ -78,6 +80,8 @@ async def run(
     only: str | None = None,
     limit: int | None = None,
     signals: bool = False,
+    clock: Clock | None = None,
+    narrow: Callable[[Flow], Dispatched] | None = None,
     watch: Callable[[Watch], None] | None = None,
     log: Callable[[str], None] = lambda _: None,
 ) -> Result:
@@ -85,7 +89,8 @@ async def run(
 
     `experiment` is a project from `load`, or a name or path. `budget` may be left out where the workspace has only one.
     `only` is a condition key, `limit` a number of blocks. With `signals` the first SIGINT or SIGTERM drains, the second
-    stops at once. `watch` is called each second with the run's progress.
+    stops at once. `clock` stands in the place of this machine's; `narrow` may keep cells of the flow (whose rows are then kept)
+    from being sent. `watch` is called each second with the run's progress.
 
     Raises Refused, before any call is made, for everything that a person wrote wrong, for an unknown price under a dollar
     cap, and for spending above the budget's `confirm_above` without `yes`.
@@ -101,15 +106,17 @@ async def run(
     refuse_unconfirmed(quoted, held, yes=yes)
     for warning in quoted.warnings:
         log(f"warning: {warning}")
-    clock = WallClock()
+    clock = WallClock() if clock is None else clock
     try:
         async with await Cache.open(project.workspace.cache, clock=clock) as store:
             with _patient(), Snapshot.open(project.workspace.cache, fixed=False) as vectors:
                 await _pin(project, store, log)
-                flow = project.flow(lookup=store.bought, matrix=vectors.matrix, only=only, limit=limit)
+                flow = project.flow(
+                    lookup=store.bought, matrix=vectors.matrix, only=only, limit=limit, keep=narrow is not None
+                )
                 progress = Progress()
                 runner = Run(
-                    flow,
+                    flow if narrow is None else narrow(flow),
                     store=store,
                     providers=providers,
                     models=project.models,
@@ -129,7 +136,7 @@ async def run(
                 async with _saying(said, clock, watch, log), _signals(runner, signals, log):
                     ending = await runner.main()
                 await store.plan(project.name, flow.digest, pinned(project))
-                known = _known(flow, ending) if only is None and limit is None else None
+                known = _known(flow, ending) if only is None and limit is None and narrow is None else None
     finally:
         for provider in providers.values():
             await provider.aclose()
@@ -153,8 +160,15 @@ def _patient() -> Iterator[None]:
 
 def refuse_unconfirmed(quoted: Quoted, budget: Budget, *, yes: bool) -> None:
     """Raise Refused where what may be spent passes `confirm_above` and nobody said yes."""
-    if quoted.at_risk > budget.confirm_above and not yes:
-        wrong = f"up to {format_usd(quoted.at_risk)} USD may be spent, above confirm_above = {format_usd(budget.confirm_above)}"
+    refuse_above(quoted.at_risk, budget, yes=yes)
+
+
+def refuse_above(at_risk: Nanos, budget: Budget, *, yes: bool) -> None:
+    """The same of an amount."""
+    if at_risk > budget.confirm_above and not yes:
+        wrong = (
+            f"up to {format_usd(at_risk)} USD may be spent, above confirm_above = {format_usd(budget.confirm_above)}"
+        )
         raise Refused(
             Problem(f"budgets/{budget.name}.toml", "confirm_above", wrong, "say --yes, or raise confirm_above")
         )
@@ -175,7 +189,7 @@ async def _pin(project: Project, store: Cache, log: Callable[[str], None]) -> No
 
 @asynccontextmanager
 async def _saying(
-    watched: Watch, clock: WallClock, watch: Callable[[Watch], None] | None, log: Callable[[str], None]
+    watched: Watch, clock: Clock, watch: Callable[[Watch], None] | None, log: Callable[[str], None]
 ) -> AsyncIterator[None]:
     """Tell the cache (for `status` elsewhere) and the watcher, each second, how the run stands."""
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from judgerun.model.money import Nanos
@@ -308,6 +308,18 @@ class Experiment:
     stages: tuple[Stage, ...] = ()  # in an order in which every feed comes before its reader
     questions: tuple[Question, ...] = ()
     digest: str = ""  # hex sha256 of experiment.toml
+
+    def remodelled(self, change: Callable[[Model], Model]) -> Experiment:
+        """The same experiment with every model, wherever it stands, replaced by what `change` makes of it."""
+
+        def again(stage: Stage) -> Stage:
+            if isinstance(stage, Chat):
+                return replace(stage, arms=tuple(replace(arm, model=change(arm.model)) for arm in stage.arms))
+            if isinstance(stage, Embed):
+                return replace(stage, models=tuple(map(change, stage.models)))
+            return stage
+
+        return replace(self, models=tuple(map(change, self.models)), stages=tuple(map(again, self.stages)))
 
     def stage(self, name: str) -> Stage:
         """The stage of that name; KeyError when there is none."""

@@ -54,6 +54,7 @@ class Line:
     worst: Nanos
     bound: Nanos
     seconds: float  # alone, at the lanes' rates
+    longest: int  # the largest input bound of a call, in tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,7 +239,7 @@ def _line(
     unknown = ceil(tally.unknown * share)
     embed = terms.embeds
     output, most = (0, 0) if embed else (_output(tally, terms), terms.output or 0)
-    mean = longest = 0
+    mean, longest = 0, total.longest
     if unknown:
         size = outlook.size(tally.condition)
         mean = ceil(total.bounds / total.sent) if total.sent else ceil(size.mean)
@@ -265,6 +266,7 @@ def _line(
         worst=worst,
         bound=bound,
         seconds=_time(sent, inputs + sent * output, output, _lanes(terms.model, lanes), embed),
+        longest=longest,
     )
 
 

@@ -1,0 +1,26 @@
+"""Windows: how many tokens a model's context holds, as the price package tells it; nothing else of a model may stand here."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from judgerun.model.experiment import Model
+
+
+def context_window(model: Model) -> int | None:
+    """Input and output tokens that fit into a call, where the package knows the model by its exact id; else None."""
+    place = model.provider
+    name = place.price_as or (f"{place.sheet or place.name}/{model.model}" if place.builtin else "")
+    return _windows().get(name)
+
+
+@cache
+def _windows() -> dict[str, int]:
+    from genai_prices.data import providers
+
+    return {
+        f"{provider.id}/{model.id}": model.context_window
+        for provider in providers
+        for model in provider.models
+        if model.context_window
+    }
