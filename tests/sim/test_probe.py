@@ -1,0 +1,173 @@
+"""judgerun probe: one call for each model and prompt, and what it tells, on the simulated provider and on two stubborn ones."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fakes.place import Place, at_home, lines, stated
+from fakes.simulator import Simulator, simulator
+
+ROWS = lines(*({"id": f"r{n}", "text": f"text {n}"} for n in range(6)))
+PROMPT = "{{ id }} {{ text }}\n" + stated(v=1)
+CHAIN = """
+[data.t]
+path = "t.jsonl"
+[[stage]]
+name = "vectors"
+kind = "embed"
+models = ["vec"]
+queries = ["t.text"]
+[[stage]]
+name = "j"
+kind = "judge"
+from = "t"
+models = ["one", "two"]
+prompts = ["p", "q"]
+parse = { kind = "json", value = "v" }
+[[stage]]
+name = "k"
+kind = "judge"
+from = "j"
+models = ["one"]
+prompts = ["r"]
+where = "j.model == 'one' and j.prompt == 'p'"
+parse = { kind = "json", value = "v" }
+"""
+FILES = {"t.jsonl": ROWS, "p.md": PROMPT, "q.md": "Q " + PROMPT, "r.md": "R " + PROMPT}
+
+
+@pytest.fixture(scope="module")
+def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulator]:
+    """One simulated provider for all tests of the module."""
+    with simulator(tmp_path_factory.mktemp("provider") / "bill.jsonl", seed=1) as running:
+        at_home(running.url)
+        yield running
+
+
+@pytest.fixture
+def place(tmp_path: Path, provider: Simulator) -> Place:
+    """An empty workspace."""
+    at_home(provider.url)
+    return Place(tmp_path)
+
+
+@contextmanager
+def stubborn(status: int, body: dict[str, Any]) -> Iterator[str]:
+    """A server that answers every call alike."""
+    raw = json.dumps(body).encode()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(status)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(raw)))
+            self.end_headers()
+            self.wfile.write(raw)
+
+        def log_message(self, *_: object) -> None:
+            """Be silent."""
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def arms(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The arms of a probe by stage/model/prompt."""
+    return {f"{arm['stage']}/{arm['model']}/{arm['prompt'] or ''}": arm for arm in document["arms"]}
+
+
+def test_one_call_for_each_arm_which_the_run_finds_again(place: Place, provider: Simulator) -> None:
+    """Each model x prompt is asked once, downstream ones after their upstream; a second probe costs nothing, and the run buys
+    none of these calls again.
+    """
+    place.write(CHAIN, FILES)
+    before = len(provider.rows())
+    told = place.do("probe").json
+    assert len(provider.rows()) == before + 6
+    found = arms(told)
+    assert set(found) == {"vectors/vec/", "j/one/p", "j/one/q", "j/two/p", "j/two/q", "k/one/r"}
+    assert {arm["outcome"] for arm in found.values()} == {"replied"}
+    assert [arm["parsed"] for key, arm in sorted(found.items()) if key != "vectors/vec/"] == [True] * 5
+    assert not any(arm["problems"] for arm in found.values())
+    again = place.do("probe").json
+    assert len(provider.rows()) == before + 6
+    assert again["exit"] == 0
+    place.do("run")
+    keys = [row["attempt"] for row in provider.rows()[before:]]
+    assert len(keys) == len(set(keys))
+    assert place.do("status").json["attempts"] == len(keys)
+
+
+def test_the_cost_of_the_whole_run_is_told_at_the_rate_of_the_calls(place: Place) -> None:
+    """Each arm's cost times the calls that it has to send; the sum of all arms is the whole."""
+    place.write(CHAIN, FILES)
+    told = place.do("probe").json
+    for arm in told["arms"]:
+        assert float(arm["at_this_rate_usd"]) == pytest.approx(float(arm["cost_usd"]) * arm["to_send"])
+    assert float(told["at_this_rate_usd"]) == pytest.approx(sum(float(arm["at_this_rate_usd"]) for arm in told["arms"]))
+
+
+def test_a_rejected_parameter_is_named(place: Place) -> None:
+    """A provider that refuses the temperature is quoted, the parameter is named, and the probe ends with 8."""
+    place.write(CHAIN, FILES)
+    error = {
+        "error": {"message": "Unsupported value: 'temperature' does not support 0", "type": "invalid_request_error"}
+    }
+    with stubborn(400, error) as url:
+        at_home(url)
+        told = place.do("probe", fine=(8,)).json
+    arm = arms(told)["j/one/p"]
+    assert arm["outcome"] == "rejected"
+    assert "it names temperature" in arm["problems"][0]
+    assert arms(told)["k/one/r"]["outcome"] == "not reached"
+
+
+def test_hidden_thinking_and_an_empty_answer_are_problems(place: Place) -> None:
+    """A model that thinks although thinking is off, and is cut before it says anything, is told as both."""
+    place.write(CHAIN, FILES)
+    body = {
+        "model": "other",
+        "choices": [{"index": 0, "finish_reason": "length", "message": {"role": "assistant", "content": ""}}],
+        "usage": {
+            "prompt_tokens": 9,
+            "completion_tokens": 300,
+            "total_tokens": 309,
+            "completion_tokens_details": {"reasoning_tokens": 300},
+        },
+    }
+    with stubborn(200, body) as url:
+        at_home(url)
+        told = place.do("probe", fine=(8,)).json
+    arm = arms(told)["j/two/q"]
+    assert (arm["finish"], arm["parsed"], arm["reasoning_tokens"]) == ("length", False, 300)
+    assert any("it finished with length" in problem for problem in arm["problems"])
+    assert any("it thinks although thinking is off: 300" in problem for problem in arm["problems"])
+    assert any("served by other" in note for note in arm["notes"])
+
+
+def test_the_probe_asks_for_consent_for_its_own_worst_case_alone(place: Place) -> None:
+    """A `confirm_above` between the worst case of the probe and that of the run lets the probe go and stops the run."""
+    place.write(CHAIN, FILES)
+    place.budget('total = "10.00"\nconfirm_above = "0.01"\n')
+    place.do("run", fine=(2,))
+    place.do("probe")
+    place.budget('total = "10.00"\nconfirm_above = "0.00001"\n')
+    place.write(CHAIN, {**FILES, "p.md": "new " + PROMPT})
+    place.do("probe", fine=(2,))
+    place.do("probe", "--yes")
