@@ -62,6 +62,7 @@ class Ending:
     usage: Usage = USAGE
     reported: int | None = None
     fallback: bool = False
+    found: str = "content"
 
     @property
     def concluded(self) -> bool:
@@ -158,6 +159,7 @@ def make_row(
             concluded=ending.concluded,
             verdict=Verdict(parsed=ending.parsed, value=ending.value, why="" if ending.parsed else "no match"),
             kept=Kept(reply=reply, attempt=0, experiment=ending.experiment, cost=COST),
+            found=ending.found,
             scores=ending.scores,
             agrees=ending.agrees,
             prompt="terse",
@@ -203,6 +205,7 @@ def _counts(stage: str, name: str, rows: Sequence[Row]) -> Counts:
         unparsed=sum(outcome.verdict is not None and not outcome.verdict.parsed for outcome in done),
         refused=finish["refusal"] + finish["filter"],
         concluded=sum(bool(outcome.concluded) for outcome in done),
+        found=dict(Counter(str(outcome.found) for outcome in done)),
         reasons=dict(Counter(row.reason for row in failed)),
     )
 

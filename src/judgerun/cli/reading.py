@@ -63,7 +63,8 @@ def _tell(words: Words, cell: Shown) -> None:
     for role, text in cell.messages:
         words.say(f"[{role}]\n{safe(text)}")
     if cell.reply is not None:
-        words.say(f"[reply: {cell.finish} ({cell.finish_raw})]\n{safe(cell.reply)}")
+        found = "" if cell.found in (None, "content") else f", found by {cell.found}"
+        words.say(f"[reply: {cell.finish} ({cell.finish_raw}){found}]\n{safe(cell.reply)}")
     if cell.parsed is not None:
         verdict = f"value {safe(str(cell.value))}" if cell.parsed else f"unparsed: {cell.why}"
         counts = "" if cell.concluded else "; not concluded: it counts as no verdict"

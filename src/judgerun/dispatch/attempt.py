@@ -369,6 +369,7 @@ def _slim(reply: Reply) -> Reply:
         finish=reply.finish,
         finish_raw=reply.finish_raw,
         text=reply.text,
+        thoughts=reply.thoughts,  # the answer may stand in them
         usage=reply.usage,
         served_model=reply.served_model,
         fingerprint=reply.fingerprint,

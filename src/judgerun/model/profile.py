@@ -8,6 +8,9 @@ from typing import Literal
 GATEWAY = frozenset({504, 524})
 """Statuses of a gateway that stopped waiting: what stands behind it may have gone on, and charged."""
 
+RULES = ("content", "after-think", "reasoning", "prefix")
+"""Names of the rules by which an answer is found in a reply: see table/answers.py."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobLimits:
@@ -30,9 +33,7 @@ class Profile:
     thinking: frozenset[str] = frozenset()  # accepted words; "tokens" when a token count is accepted
     reasoning: Literal["none", "inside", "outside", "unknown"] = "inside"
     """How the output cap covers hidden reasoning: inside it (bounded), outside it (needs a ceiling), unknown (needs one)."""
-    answer: tuple[str, ...] = (
-        "content",
-    )  # rules by which the answer is found in a reply, in order: see table/answers.py
+    answer: tuple[str, ...] = ("content",)  # RULES by which the answer is found in a reply, in order
     doubtful: frozenset[int] = GATEWAY  # error statuses that may have been charged
     weights: str | None = None  # digest of weights and configuration of a local model: part of its request keys
     input_limit: int | None = None  # tokens that the model reads; what is beyond is cut and counted

@@ -22,6 +22,7 @@ from judgerun.plan.score import Scorer, promoted
 from judgerun.plan.ways import Branch, Slot, Way, ways
 from judgerun.table.admission import admitted
 from judgerun.table.agree import same
+from judgerun.table.answers import answered
 from judgerun.table.expression import Expression, ExpressionError
 from judgerun.table.order import SWAPPED, given, permutation
 from judgerun.table.parse import parse
@@ -191,14 +192,15 @@ class ChatNode(Stageful):
             slot.tally.fail(found.reason)
             self._lose(ask, slot, found.reason)
             return
+        found, rule = answered(found, slot.way.form.answer)  # from here on its text is the answer
         verdict = self._verdict(ask, slot, found)
         cached = found.experiment != self.common.experiment.name
-        slot.tally.reply(found, parsed=verdict.parsed, cached=cached, shared=shared)
+        slot.tally.reply(found, parsed=verdict.parsed, cached=cached, shared=shared, rule=rule)
         if not shared:
             slot.tally.lengths(found, len(ask.request.canonical))
         if self.silent:
             return
-        outcome = self._outcome(ask, slot, found, verdict)
+        outcome = self._outcome(ask, slot, found, verdict, rule)
         self._out(ask.row, slot, ask.draws, outcome)
 
     def pend(self, ask: Ask) -> None:
@@ -214,7 +216,7 @@ class ChatNode(Stageful):
         verdict = parse(rule, found.reply.text, prompt=prompt, candidates=count)
         return given(verdict, rule, order=slot.order, places=self._places(row, slot))
 
-    def _outcome(self, ask: Ask, slot: Slot, found: Kept, verdict: Verdict) -> Outcome:
+    def _outcome(self, ask: Ask, slot: Slot, found: Kept, verdict: Verdict, rule: str) -> Outcome:
         arm, reply = slot.way.arm, found.reply
         concluded = reply.finish is Finish.STOP and not reply.empty and verdict.parsed
         return Outcome(
@@ -224,6 +226,7 @@ class ChatNode(Stageful):
             concluded=concluded,
             verdict=verdict,
             kept=found,
+            found=rule,
             key=ask.request.key,
             model=arm.model.name,
             prompt=arm.prompt.name,

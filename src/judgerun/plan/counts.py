@@ -24,6 +24,7 @@ class Counts:
     unparsed: int = 0
     refused: int = 0  # finish refusal or filter
     concluded: int = 0
+    found: Mapping[str, int] = field(default_factory=dict)  # by which rule the answers of chat replies were found
     input_cut: int = 0  # embeddings whose text was cut
     reasons: Mapping[str, int] = field(default_factory=dict)  # why failed
 

@@ -30,6 +30,7 @@ class Tally:
     empty: int = 0
     unparsed: int = 0
     concluded: int = 0
+    found: Counter[str] = field(default_factory=Counter)  # by the rule that found the answer
     input_cut: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     input_tokens: int = 0  # of the replies that told both lengths
@@ -42,8 +43,8 @@ class Tally:
         self.failed += weight
         self.reasons[reason] += weight
 
-    def reply(self, kept: Kept, *, parsed: bool | None, cached: bool, shared: bool) -> None:
-        """One more cell has a reply. `parsed` is None for an embedding."""
+    def reply(self, kept: Kept, *, parsed: bool | None, cached: bool, shared: bool, rule: str = "") -> None:
+        """One more cell has a reply. `parsed` is None for an embedding; `rule` found the answer of any other."""
         reply = kept.reply
         self.done += 1
         self.finish[reply.finish.value] += 1
@@ -56,6 +57,7 @@ class Tally:
         if parsed is None:
             self.concluded += reply.finish is Finish.STOP
             return
+        self.found[rule] += 1
         empty = reply.empty
         self.empty += empty
         self.unparsed += not parsed
@@ -87,6 +89,7 @@ class Tally:
             unparsed=self.unparsed,
             refused=self.finish[Finish.REFUSAL.value] + self.finish[Finish.FILTER.value],
             concluded=self.concluded,
+            found=dict(self.found),
             input_cut=self.input_cut,
             reasons=dict(self.reasons),
         )

@@ -86,6 +86,8 @@ def _reply(outcome: Outcome) -> Iterator[tuple[str, Any]]:
     if kept is None:
         return
     usage = kept.reply.usage
+    if outcome.found is not None:
+        yield "found", outcome.found
     yield "finish_raw", kept.reply.finish_raw
     yield "served_model", kept.reply.served_model
     yield "attempt", kept.attempt

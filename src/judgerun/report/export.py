@@ -85,6 +85,7 @@ def _replies(evidence: Evidence) -> list[Record]:
             "finish": reply.finish.value,
             "finish_raw": reply.finish_raw,
             "text": reply.text if reply.vector is None else None,
+            "found": outcome.found,
             "input_fresh": usage.input_fresh,
             "cache_read": usage.cache_read,
             "cache_write": usage.cache_write,

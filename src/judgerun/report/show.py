@@ -61,6 +61,7 @@ class Shown:
     key: str | None
     messages: tuple[tuple[str, str], ...]
     reply: str | None
+    found: str | None  # the rule that found it
     finish: str | None
     finish_raw: str | None
     concluded: bool | None
@@ -173,6 +174,7 @@ def _shown(row: Row, tries: Mapping[RequestKey, list[Try]], bodies: Mapping[Requ
         key=key.hex() if key is not None else None,
         messages=messages(bodies[key]) if key is not None and key in bodies else (),
         reply=kept.reply.text if kept is not None and kept.reply.vector is None else None,
+        found=outcome.found if outcome is not None else None,
         finish=kept.reply.finish.value if kept is not None else None,
         finish_raw=kept.reply.finish_raw if kept is not None else None,
         concluded=outcome.concluded if outcome is not None else None,

@@ -67,7 +67,8 @@ class Outcome:
     finish: str | None = None
     concluded: bool | None = None  # finished stop, non-empty, parsed
     verdict: Verdict | None = None
-    kept: Kept | None = None
+    kept: Kept | None = None  # its text is the answer that was found
+    found: str | None = None  # the rule that found it: see answers.py
     key: RequestKey | None = None
     model: str | None = None
     prompt: str | None = None
