@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 from typing import Any
 
-from judgerun.ledger.outcome import apportion
 from judgerun.model.money import NANOS_PER_USD, Nanos
 from judgerun.model.reply import Usage
 
@@ -61,16 +60,14 @@ def _output(told: Mapping[str, Any], *, said_something: bool) -> tuple[int | Non
     return (completion - reasoning, reasoning) if reasoning <= completion else (None, None)
 
 
-def embeddings(told: Any, weights: Sequence[int]) -> list[Usage]:
-    """The usage of a batch, apportioned to its texts by their lengths; an embedding has no output."""
-    tokens = None
-    if isinstance(told, dict):
-        tokens = count(told.get("prompt_tokens"))
-        if tokens is None:
-            tokens = count(told.get("total_tokens"))
-    if not tokens:
-        return [Usage() for _ in weights]
-    return [Usage(input_fresh=share, output_visible=0) for share in apportion(tokens, weights)]
+def embedded(told: Any) -> int | None:
+    """Tokens of an embedding call; no text has 0 tokens."""
+    if not isinstance(told, dict):
+        return None
+    tokens = count(told.get("prompt_tokens"))
+    if tokens is None:
+        tokens = count(told.get("total_tokens"))
+    return tokens or None
 
 
 def cost(told: Any) -> Nanos | None:

@@ -121,11 +121,15 @@ def test_reported_costs(told: Any, nanos: int | None) -> None:
     assert usage.cost(told) == nanos
 
 
-def test_embedding_usage_is_shared_by_length() -> None:
-    """Tokens follow the bytes; an embedding has no output."""
-    assert usage.embeddings({"prompt_tokens": 10, "total_tokens": 10}, [1, 1, 8]) == [
-        Usage(input_fresh=n, output_visible=0) for n in (1, 1, 8)
-    ]
-    assert usage.embeddings({"total_tokens": 3}, [5]) == [Usage(input_fresh=3, output_visible=0)]
-    assert usage.embeddings({"prompt_tokens": 0}, [5]) == [Usage()]
-    assert usage.embeddings(None, [5, 5]) == [Usage(), Usage()]
+@pytest.mark.parametrize(
+    ("told", "tokens"),
+    [
+        ({"prompt_tokens": 10, "total_tokens": 12}, 10),
+        ({"total_tokens": 3}, 3),
+        ({"prompt_tokens": 0}, None),
+        (None, None),
+    ],
+)
+def test_tokens_of_an_embedding_call(told: Any, tokens: int | None) -> None:
+    """The prompt's, or the total where that is all that is told."""
+    assert usage.embedded(told) == tokens

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from hypothesis.extra import numpy as arrays
 from judgerun.model.experiment import Deployment
 from judgerun.model.reply import Cause, Failure, Reply
 from judgerun.model.request import Request, build
-from judgerun.providers import openai
+from judgerun.providers import openai, vectors
 from judgerun.providers.wire import WireReply
 
 PLACE = Deployment(name="lab", dialect="openai", base_url="http://127.0.0.1:1/v1")
@@ -91,6 +92,35 @@ def test_anything_wrong_spoils_the_body(data: Any, parameters: dict[str, Any]) -
     told = read(data, texts(2, **parameters))
     assert isinstance(told, Failure)
     assert told.cause is Cause.MALFORMED
+
+
+@given(arrays.arrays(np.int8, (3, 5)), st.permutations([0, 1, 2]))
+def test_int8_vectors_keep_their_numbers(matrix: Any, order: list[int]) -> None:
+    """A list of whole numbers and base64 of int8 give the float32 of the same values: no scale is invented."""
+    plain = body(items(*matrix.tolist(), order=order), texts(3))
+    packed = body(items(*[base64.b64encode(row.tobytes()).decode() for row in matrix], order=order), texts(3))
+    expected = [row.astype("<f4").tobytes() for row in matrix]
+    assert [reply.vector for reply in plain] == expected == [reply.vector for reply in packed]
+
+
+def body(data: Any, requests: list[Request]) -> tuple[Reply, ...]:
+    """The replies of a body whose vectors are int8."""
+    wire = WireReply(status=200, headers={}, body=b"{}", at=0.0)
+    told = vectors.decode(requests, {"data": data}, wire, packed="i1")
+    assert not isinstance(told, Failure)
+    return told
+
+
+def test_tokens_and_cost_of_a_call_are_shared_by_the_lengths_of_its_texts() -> None:
+    """Nothing is lost in sharing, an embedding has no output, and what is not told stays unknown."""
+    wire = WireReply(status=200, headers={}, body=b"{}", at=0.0)
+    requests = [replace(texts(1)[0], payload={"text": "x" * n}) for n in (1, 1, 8)]
+    for tokens, expected in ((10, [1, 1, 8]), (None, [None] * 3)):
+        told = vectors.replies(requests, [[1.0]] * 3, wire, envelope={}, tokens=tokens, cost=7)
+        assert not isinstance(told, Failure)
+        assert [reply.usage.input for reply in told] == expected
+        assert [reply.usage.output for reply in told] == [None if n is None else 0 for n in expected]
+        assert [reply.reported_cost for reply in told] == [1, 1, 5]
 
 
 def test_without_any_index_the_order_of_the_list_holds() -> None:
