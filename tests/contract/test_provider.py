@@ -15,13 +15,13 @@ import numpy as np
 import orjson
 import pytest
 
-from fakes import virtual
 from fakes.serving import request_of, serving, talking
 from judgerun.model.experiment import Deployment, Model
 from judgerun.model.reply import Billable, Cause, Finish
 from judgerun.model.request import Request, build
 from judgerun.ports import Answer, Provider
 from judgerun.providers import open as opening
+from judgerun.simulate import virtual
 from judgerun.simulate.faults import FAULTS, parse
 from judgerun.simulate.law import Law
 from judgerun.simulate.server import Simulator

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from fakes import judge, virtual
+from fakes import judge
 from fakes.mortal import MUTANTS
 from fakes.world import Knobs, World, draw, play
 from judgerun.ledger.entry import Decision
+from judgerun.simulate import virtual
 from judgerun.simulate.faults import swarm
 
 SEEDS = int(os.environ.get("JUDGERUN_SEEDS", "200"))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fakes import judge, virtual
+from fakes import judge
 from fakes.flow import Arm, FakeFlow, deployment, model
 from fakes.provider import FakeProvider
 from fakes.world import Knobs, World
@@ -21,6 +21,7 @@ from judgerun.ledger.budget import Budget, Cap
 from judgerun.model.kept import Kept, Lost
 from judgerun.model.lane import LaneSpec
 from judgerun.plan.counts import Counts
+from judgerun.simulate import virtual
 
 SLOW = (1.0, 5.0)
 

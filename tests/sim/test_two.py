@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from fakes import judge, virtual
+from fakes import judge
 from fakes.mortal import Mortal
 from fakes.world import Knobs, Outcome, World
 from judgerun.errors import Exit
 from judgerun.ledger.entry import Decision
+from judgerun.simulate import virtual
 
 
 async def both(world: World, *, first: Mortal | None = None, apart: float = 0.0) -> tuple[Outcome, Outcome]:

@@ -8,7 +8,7 @@ import random
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,11 @@ from judgerun.ledger.budget import Budget
 from judgerun.model.money import Nanos, format_usd
 from judgerun.plan.counts import Counts
 from judgerun.plan.flow import Flow
-from judgerun.ports import Clock
+from judgerun.ports import Clock, Provider
 from judgerun.providers.open import connect, scrubber
 from judgerun.store.cache import Cache
+from judgerun.store.front import Front
+from judgerun.store.inline import Inline
 from judgerun.store.snapshot import Snapshot
 
 SAY_EVERY_S = 1.0
@@ -60,12 +62,26 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What a run stands on: a clock, and how its cache is opened. A rehearsal has others than this machine's."""
+
+    clock: Clock = field(default_factory=WallClock)
+    inline: bool = False  # the cache without a thread and without waiting for the disk: for virtual time alone
+
+    async def opened(self, path: Path) -> Front:
+        """The cache at a path."""
+        if self.inline:
+            return Inline.open(path, clock=self.clock, durable=False)
+        return await Cache.open(path, clock=self.clock)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
     """What a watcher of a run is given, each second."""
 
     progress: Progress
     flow: Flow
-    cache: Cache
+    cache: Front
     budget: Budget
     goal: Mapping[str, int]  # cells by condition that this run is to bring to an end; rows not yet known at their bound
     now: float
@@ -80,7 +96,7 @@ async def run(
     only: str | None = None,
     limit: int | None = None,
     signals: bool = False,
-    clock: Clock | None = None,
+    world: World = World(),
     narrow: Callable[[Flow], Dispatched] | None = None,
     watch: Callable[[Watch], None] | None = None,
     log: Callable[[str], None] = lambda _: None,
@@ -89,8 +105,8 @@ async def run(
 
     `experiment` is a project from `load`, or a name or path. `budget` may be left out where the workspace has only one.
     `only` is a condition key, `limit` a number of blocks. With `signals` the first SIGINT or SIGTERM drains, the second
-    stops at once. `clock` stands in the place of this machine's; `narrow` may keep cells of the flow (whose rows are then kept)
-    from being sent. `watch` is called each second with the run's progress.
+    stops at once. `world` stands in the place of this machine's clock and disk; `narrow` may keep cells of the flow (whose rows
+    are then kept) from being sent. `watch` is called each second with the run's progress.
 
     Raises Refused, before any call is made, for everything that a person wrote wrong, for an unknown price under a dollar
     cap, and for spending above the budget's `confirm_above` without `yes`.
@@ -106,31 +122,16 @@ async def run(
     refuse_unconfirmed(quoted, held, yes=yes)
     for warning in quoted.warnings:
         log(f"warning: {warning}")
-    clock = WallClock() if clock is None else clock
     try:
-        async with await Cache.open(project.workspace.cache, clock=clock) as store:
+        async with await world.opened(project.workspace.cache) as store:
             with _patient(), Snapshot.open(project.workspace.cache, fixed=False) as vectors:
                 await _pin(project, store, log)
                 flow = project.flow(
                     lookup=store.bought, matrix=vectors.matrix, only=only, limit=limit, keep=narrow is not None
                 )
-                progress = Progress()
-                runner = Run(
-                    flow if narrow is None else narrow(flow),
-                    store=store,
-                    providers=providers,
-                    models=project.models,
-                    clock=clock,
-                    lanes=project.lanes,
-                    budget=held,
-                    prices=project.price,
-                    rng=random.Random(project.experiment.seed),
-                    experiment=project.experiment,
-                    progress=progress,
-                    gates=rule(project.experiment),
-                    surveyed=quoted.counts,
-                    scrub=scrubber(project.deployments, project.workspace.environ).text,
-                )
+                clock, progress = world.clock, Progress()
+                sent = flow if narrow is None else narrow(flow)
+                runner = _runner(project, held, quoted, sent, store, providers, clock, progress)
                 goal = {x.condition: x.cached + x.shared + x.failed + x.to_send for x in quoted.quote.lines}
                 said = Watch(progress=progress, flow=flow, cache=store, budget=held, goal=goal, now=0.0)
                 async with _saying(said, clock, watch, log), _signals(runner, signals, log):
@@ -141,6 +142,35 @@ async def run(
         for provider in providers.values():
             await provider.aclose()
     return _result(project, held, ending, known)
+
+
+def _runner(
+    project: Project,
+    budget: Budget,
+    quoted: Quoted,
+    flow: Dispatched,
+    store: Front,
+    providers: Mapping[str, Provider],
+    clock: Clock,
+    progress: Progress,
+) -> Run:
+    """The run of a project over a flow."""
+    return Run(
+        flow,
+        store=store,
+        providers=providers,
+        models=project.models,
+        clock=clock,
+        lanes=project.lanes,
+        budget=budget,
+        prices=project.price,
+        rng=random.Random(project.experiment.seed),
+        experiment=project.experiment,
+        progress=progress,
+        gates=rule(project.experiment),
+        surveyed=quoted.counts,
+        scrub=scrubber(project.deployments, project.workspace.environ).text,
+    )
 
 
 @contextmanager
@@ -179,7 +209,7 @@ def pinned(project: Project) -> dict[str, str]:
     return files(project) | weights_pins(project.profiles, project.experiment.models)
 
 
-async def _pin(project: Project, store: Cache, log: Callable[[str], None]) -> None:
+async def _pin(project: Project, store: Front, log: Callable[[str], None]) -> None:
     """Pin the digests of all files at the first run. A change of files has been told with the quote; of weights it is told here."""
     weights = weights_pins(project.profiles, project.experiment.models)
     for changed in await store.pin(project.name, pinned(project), texts(project)):

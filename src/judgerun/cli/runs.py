@@ -16,8 +16,9 @@ from judgerun.api.state import State, state
 from judgerun.api.steering import ask_stop, budget_for
 from judgerun.cli.options import HERE, BudgetName, Here, Json, Name, Yes
 from judgerun.cli.panel import Panel, clock
+from judgerun.cli.rehearsal import rehearse as rehearse_project
 from judgerun.cli.words import Words, plain, trouble
-from judgerun.errors import Exit, JudgerunError
+from judgerun.errors import Exit, JudgerunError, Problem, Refused
 from judgerun.files.budgets import find_budget
 from judgerun.model.condition import short
 from judgerun.model.money import format_usd
@@ -89,10 +90,15 @@ def run(
     limit: Annotated[
         int | None, typer.Option("--limit", metavar="BLOCKS", min=1, help="At most so many blocks.")
     ] = None,
+    rehearse: Annotated[
+        bool, typer.Option("--rehearse", help="On the simulated provider, in virtual time: predicts, spends nothing.")
+    ] = False,
     workspace: Here = HERE,
     json: Json = False,
 ) -> Exit:
     """Run or resume. Ctrl-C once drains, twice stops now."""
+    if rehearse:
+        return tell_rehearsal(Words(json=json), workspace, name, budget=budget, narrowed=bool(only or limit))
     return go(Words(json=json), workspace, name, budget=budget, yes=yes, only=only, limit=limit)
 
 
@@ -134,6 +140,33 @@ def go(
         words.say("next: " + NEXT[result.code].format(name=project.name, budget=held.name))
     words.result(result.document())
     return result.code
+
+
+def tell_rehearsal(words: Words, workspace: Path, name: str, *, budget: str | None, narrowed: bool) -> Exit:
+    """Rehearse the whole experiment, and tell what that predicts."""
+    if narrowed:
+        raise Refused(
+            Problem(
+                "command line", "--rehearse", "a rehearsal is of the whole experiment", "leave out --only and --limit"
+            )
+        )
+    place = Workspace(root=workspace)
+    project = place.open(name)
+    held = find_budget(place.root, budget)
+    found = rehearse_project(project, held, seed=project.experiment.seed, log=words.event)
+    tell_state(words, found.result.state)
+    document = found.document()
+    cells, spend = document["cells"], document["spend"]
+    cut = sum(one["truncated"] for one in document["conditions"])
+    words.say(
+        f"rehearsed on simulated answers: {spend['high_usd']} USD at the real prices, {cells['done']} cells, {cut} of them "
+        f"truncated, in {clock(found.seconds)} at the lanes' rates{' (the rest of a rehearsal)' * found.resumed}; "
+        "nothing was spent, and nothing of it enters cache.db"
+    )
+    if found.result.reason:
+        words.say(f"it ended with {int(found.result.code)}: {found.result.reason}")
+    words.result(document)
+    return found.result.code
 
 
 def tell_state(words: Words, found: State) -> None:

@@ -166,9 +166,3 @@ class Cache(Front):
             self._reader.close()
             await self._writer.close()
             self._locks.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,12 @@ class Front(ABC):
     @abstractmethod
     async def aclose(self) -> None:
         """Close the cache. An owner that did not `leave` is left to be recovered, as after a crash."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
 
     # -- the port
 

@@ -50,9 +50,3 @@ class Inline(Front):
         self._reader.close()
         self._books.connection.close()
         self._locks.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()

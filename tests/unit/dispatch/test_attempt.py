@@ -11,7 +11,6 @@ from datetime import date
 
 import pytest
 
-from fakes import virtual
 from fakes.clock import LoopClock
 from fakes.flow import chat, deployment, embedding, model
 from fakes.quick import QuickProvider, QuickStore, reply
@@ -30,6 +29,7 @@ from judgerun.model.lane import LaneSpec
 from judgerun.model.reply import Billable, Cause, Failure, Usage
 from judgerun.plan.counts import Counts
 from judgerun.ports import Answer, Closed, Closing, Grant
+from judgerun.simulate import virtual
 
 LAB = deployment("lab", "http://127.0.0.1:9/v1")
 A = model("a", LAB)

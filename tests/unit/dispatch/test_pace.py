@@ -8,12 +8,12 @@ from itertools import pairwise
 
 import pytest
 
-from fakes import virtual
 from fakes.clock import LoopClock
 from fakes.waiting import ONE, Somebody, end, settle
 from judgerun.dispatch.pace import Pace
 from judgerun.dispatch.progress import Progress
 from judgerun.dispatch.waits import Ended, Waits
+from judgerun.simulate import virtual
 
 
 def paced(requests: int | None = None, tokens: int | None = None) -> tuple[Pace, Waits]:

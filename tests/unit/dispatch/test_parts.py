@@ -7,7 +7,6 @@ import time
 
 import pytest
 
-from fakes import virtual
 from fakes.clock import LoopClock
 from fakes.flow import chat, deployment, embedding, model
 from fakes.waiting import waits
@@ -25,6 +24,7 @@ from judgerun.model.profile import Profile
 from judgerun.model.reply import Billable, Cause, Failure, Finish, Reply, Usage
 from judgerun.plan.counts import Counts
 from judgerun.ports import Answer, Window
+from judgerun.simulate import virtual
 
 LAB = deployment("lab", "http://127.0.0.1:9/v1")
 A = model("a", LAB)

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakes import virtual
 from fakes.clock import LoopClock
 from fakes.waiting import ONE, Somebody, end, settle, waits
 from judgerun.dispatch.money import Money
@@ -17,6 +16,7 @@ from judgerun.dispatch.progress import Progress
 from judgerun.dispatch.slots import Slots
 from judgerun.dispatch.waits import Ended, Waits
 from judgerun.errors import InvariantBroken
+from judgerun.simulate import virtual
 
 
 def test_wait_is_measured_in_cell_seconds() -> None:

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from fakes import virtual
 from judgerun.providers.http import Deadlines, Http, Ramp
 from judgerun.providers.secrets import Scrub
 from judgerun.providers.wire import WireCall
+from judgerun.simulate import virtual
 
 
 @pytest.mark.parametrize(("n", "connects"), [(1, 3), (3, 3), (4, 3), (20, 3)])

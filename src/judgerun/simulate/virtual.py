@@ -1,4 +1,4 @@
-"""A loop in virtual time: its clock stands still while anything can run, and jumps to the next timer when nothing can.
+"""Virtual time: an event loop whose clock stands still while anything can run, and jumps to the next timer when nothing can.
 
 Sockets on 127.0.0.1 are real: what one end has sent, the other can read at once, so polling them without waiting is enough
 and a run is the same each time. Work in threads is not seen; nothing here may use it.

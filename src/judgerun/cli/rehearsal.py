@@ -1,0 +1,145 @@
+"""Rehearsals: a whole experiment on the simulated provider, in virtual time and a cache of its own; predicts, spends nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from judgerun.api.project import FREE, Project, snapshot
+from judgerun.api.running import Result, World, pinned, run
+from judgerun.api.state import state
+from judgerun.ledger.budget import Budget
+from judgerun.model.experiment import Chat, Deployment, Experiment, Model
+from judgerun.simulate import virtual
+from judgerun.simulate.law import Law
+from judgerun.simulate.server import Simulator
+
+CACHE = "rehearsal.db"
+FIRST_S = 0.8
+TOKEN_S = 0.02
+"""A simulated model's first byte comes after so long at the median, and then a token after each so many seconds."""
+MEDIAN = 0.726
+"""The median of a lognormal length whose logarithm spreads by 0.8, as a share of its mean: exp(-0.8^2 / 2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopClock:
+    """Time as the running loop has it; its wall time starts at `start`, Unix seconds."""
+
+    start: float
+
+    def now(self) -> float:
+        """Seconds of the loop."""
+        return asyncio.get_running_loop().time()
+
+    def wall(self) -> float:
+        """Unix seconds."""
+        return self.start + asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        """Return after so many of the loop's seconds."""
+        await asyncio.sleep(seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsed:
+    """What a rehearsal predicts."""
+
+    result: Result
+    seconds: float  # virtual: how long the run would take at these lanes and lengths
+    resumed: bool  # it went on with an earlier rehearsal, so that `seconds` are only of the rest
+
+    def document(self) -> dict[str, Any]:
+        """The object of `run --rehearse --json`: that of `run --json`, and what was predicted beside the money."""
+        told = {"seconds": round(self.seconds, 1), "resumed": self.resumed}
+        return {**self.result.document(), "rehearsal": told}
+
+
+def rehearse(project: Project, budget: Budget, *, seed: int, log: Callable[[str], None]) -> Rehearsed:
+    """Run the whole experiment under the budget with every model at the simulated provider: the real requests, prices, caps,
+    lanes and gates, answers by a law of lengths. An interrupted rehearsal of the same files goes on; else it starts anew.
+    """
+    rehearsed = project.at(project.workspace.root / CACHE)
+    started = time.time()
+    return virtual.run(_rehearse(rehearsed, budget, seed=seed, start=started, log=log))
+
+
+async def _rehearse(
+    project: Project, budget: Budget, *, seed: int, start: float, log: Callable[[str], None]
+) -> Rehearsed:
+    async with _serving(Simulator(seed=seed, models=laws(project.experiment))) as urls:
+        there = project.remodelled(lambda model: _moved(model, urls))
+        resumed = _goes_on(there, budget)
+        if not resumed:
+            _clear(there.workspace.cache)
+        clock = LoopClock(start)
+        began = clock.now()
+        result = await run(there, budget=budget, yes=True, world=World(clock=clock, inline=True), log=log)
+        return Rehearsed(result=result, seconds=clock.now() - began, resumed=resumed)
+
+
+def _goes_on(project: Project, budget: Budget) -> bool:
+    """Whether the rehearsal cache holds the beginning of a rehearsal of the very same files."""
+    with snapshot(project.workspace.cache) as view:
+        known = {} if view is None else dict(view.pins(project.name))
+    return bool(known) and known == pinned(project) and state(project, budget=budget).state != "complete"
+
+
+def _clear(cache: Path) -> None:
+    """Remove an earlier rehearsal: it holds nothing that was paid for."""
+    for path in cache.parent.glob(f"{cache.name}*"):
+        if path.is_file():
+            path.unlink()
+
+
+@asynccontextmanager
+async def _serving(simulator: Simulator) -> AsyncIterator[Mapping[str, str]]:
+    """The simulated provider on a port of this machine, in this loop; the base URL of each dialect."""
+    runner = web.AppRunner(simulator.app(), access_log=None, shutdown_timeout=0)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0, backlog=4096).start()
+        yield simulator.urls(f"http://127.0.0.1:{runner.addresses[0][1]}")
+    finally:
+        await runner.cleanup()
+
+
+def _moved(model: Model, urls: Mapping[str, str]) -> Model:
+    """The model at the simulated provider, with the request keys and the price that it really has. A local model's texts go to
+    a simulated embedder that costs nothing.
+    """
+    place = model.provider
+    if place.dialect == "local":
+        there = Deployment(name=place.name, dialect="openai", identity="local", price=FREE, base_url=urls["openai"])
+    else:
+        there = replace(place, base_url=urls[place.dialect], identity=place.key_part, api_key_env=None)
+    return replace(model, provider=there)
+
+
+def laws(experiment: Experiment) -> dict[str, Law]:
+    """The law of each model, by the provider's id: long texts as long as the experiment expects the outputs of the model's arms,
+    reasoning where thinking is on.
+    """
+    expected: dict[str, int] = {}
+    thinks: dict[str, bool] = {}
+    for stage in experiment.stages:
+        for arm in stage.arms if isinstance(stage, Chat) else ():
+            name = arm.model.model
+            expected[name] = max(expected.get(name, 0), arm.settings.output_tokens_expected or 0)
+            thinks[name] = thinks.get(name, False) or arm.model.thinking not in (None, "off", 0)
+    return {name: _law(expected[name], thinks[name]) for name in expected}
+
+
+def _law(expected: int, thinks: bool) -> Law:
+    usual = Law(first_s=FIRST_S, token_s=TOKEN_S)
+    if not expected:
+        return replace(usual, reasoning=400.0) if thinks else usual
+    median = MEDIAN * expected
+    return replace(usual, reasoning=median) if thinks else replace(usual, essay=median, deliberation=median)
