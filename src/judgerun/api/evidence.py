@@ -60,6 +60,7 @@ def gather(project: Project, view: Snapshot, *, sealed: Sealed | None = None) ->
         document=flow.document,
         books=books,
         prices={model.name: found for model in project.experiment.models if (found := project.prices(model))},
+        profiles=project.profiles,
         budgets=tuple(_budgets(project, books)),
         waivers=load_waivers(project.workspace.root),
         seal=sealed.digest if sealed else None,
@@ -148,6 +149,7 @@ def _attempt(row: Mapping[str, Any], keys: Sequence[RequestKey]) -> Attempt:
         keys=tuple(keys),
         need=_amount(row, "need_"),
         open=bool(row["open"]),
+        closed_at=row["closed_at"],
         sent=bool(row["sent"]),
         status=row["status"],
         cause=row["cause"],
@@ -165,5 +167,6 @@ def _bought(row: Mapping[str, Any]) -> Bought:
         cost=row["cost"],
         usage=Usage(**{bucket: row[bucket] for bucket in BUCKETS}),
         reported_cost=row["reported_cost"],
+        reported_tokens=row["reported_tokens"],
         embedding=row["kind"] == "embed",
     )

@@ -30,6 +30,7 @@ class Attempt:
     bound_by: str = ""
     served_by: str | None = None
     latency_ms: int | None = None
+    closed_at: float | None = None  # Unix time of its answer: the moment at which it was priced
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,7 @@ class Bought:
     cost: Nanos | None
     usage: Usage
     reported_cost: Nanos | None = None
+    reported_tokens: int | None = None  # the provider's own total
     embedding: bool = False
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from judgerun.audit import completion, ledger, sources
+from judgerun.audit import completion, ledger, sources, tokens
 from judgerun.audit.evidence import Evidence
 from judgerun.audit.finding import Audit, Finding
 from judgerun.audit.tally import completions, sliced
@@ -32,6 +32,7 @@ CHECKS: tuple[Check, ...] = (
     Check(completion.check_finish, ("finish",)),
     Check(completion.check_differences, ("difference",)),
     Check(completion.check_inputs, ("input cut",)),
+    Check(completion.check_answers, ("answer",)),
     Check(sources.check_served, ("served", "fingerprint")),
     Check(sources.check_shared, ("shared",)),
     Check(sources.check_fallbacks, ("fallback",)),
@@ -45,6 +46,8 @@ CHECKS: tuple[Check, ...] = (
     Check(ledger.check_doubles, ("bought twice",)),
     Check(ledger.check_forfeits, ("forfeits",)),
     Check(ledger.check_prices, ("free tokens", "price", "reported cost")),
+    Check(tokens.check_usage, ("usage", "usage unknown", "cost without tokens")),
+    Check(tokens.check_bounds, ("input bound", "bound tightness")),
 )
 """Every check; none reads another's findings, so their order means nothing."""
 

@@ -11,6 +11,7 @@ from judgerun.audit.finding import Completion, Finding
 from judgerun.audit.tally import MARKS, completions, conditions, flags, sliced
 from judgerun.audit.words import percent
 from judgerun.model.reply import Finish
+from judgerun.table.answers import CONTENT
 
 LIMITS: Mapping[str, float] = {"truncated": 0.10, "empty": 0.02, "unparsed": 0.02}
 """Point rates above which a condition without limits of its own fails (DESIGN section 5)."""
@@ -177,4 +178,20 @@ def check_inputs(evidence: Evidence) -> Iterator[Finding]:
                 condition=completion.condition,
                 message=f"{rate.count} of {rate.n} texts were cut by the embedder: {percent(rate.share)}",
                 value=rate.share,
+            )
+
+
+def check_answers(evidence: Evidence) -> Iterator[Finding]:
+    """Answers that stood elsewhere than in the visible text as it is: by which declared rule each was found, a note."""
+    for counts in evidence.counts:
+        other = {rule: count for rule, count in counts.found.items() if rule != CONTENT}
+        if other:
+            count = sum(other.values())
+            yield Finding(
+                check="answer",
+                severity="note",
+                condition=counts.condition,
+                message=f"{count} of {counts.done} answers were found by another rule than {CONTENT!r}",
+                value=count / counts.done,
+                evidence=tuple(f"{rule}: {n}" for rule, n in sorted(counts.found.items())),
             )

@@ -10,6 +10,7 @@ from judgerun.audit.books import Books
 from judgerun.ledger.budget import Budget
 from judgerun.ledger.prices import Price
 from judgerun.model.experiment import Arm, Chat, Experiment, Model, Stage
+from judgerun.model.profile import Profile
 from judgerun.model.rows import Fields
 from judgerun.model.waiver import Waiver
 from judgerun.plan.counts import Counts
@@ -28,6 +29,7 @@ class Evidence:
     - `books`: this experiment's part of a read-only snapshot of the cache (`audit.books`).
     - `prices`: by the experiment's own model name, the dated prices that apply to it (its deployment's own price as one
       Price without dates). A model without an entry is unpriced.
+    - `profiles`: by the experiment's own model name.
     - `budgets`: the budget files as they are now under which the experiment has spent (those named in its entries).
     - `waivers`: rows of audits/waivers.toml, of any experiment.
     - `seal`: hex digest of the seal, None for an unsealed cache (reports then carry the DRAFT banner).
@@ -42,6 +44,7 @@ class Evidence:
     document: Callable[[str, str], Fields] | None = None
     books: Books = field(default_factory=Books)
     prices: Mapping[str, Sequence[Price]] = field(default_factory=dict)
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
     budgets: tuple[Budget, ...] = ()
     waivers: tuple[Waiver, ...] = ()
     seal: str | None = None

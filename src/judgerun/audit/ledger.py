@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import date
+from datetime import UTC, date, datetime
 
 from judgerun.audit.books import Attempt, Books, Bought
 from judgerun.audit.evidence import Evidence
 from judgerun.audit.finding import Finding
+from judgerun.audit.words import few
 from judgerun.errors import InvariantBroken
 from judgerun.ledger.account import EMPTY, Balance, fold
 from judgerun.ledger.entry import Amount, Entry, EntryKind
@@ -21,17 +22,15 @@ CLOSINGS = frozenset({EntryKind.SETTLE, EntryKind.VOID, EntryKind.FORFEIT})
 EVIDENCE_MAX = 10
 
 
-def _few(names: Iterable[str]) -> tuple[str, ...]:
-    """At most EVIDENCE_MAX names, and how many more there are."""
-    held = list(names)
-    more = len(held) - EVIDENCE_MAX
-    return (*held[:EVIDENCE_MAX], f"and {more} more") if more > 0 else tuple(held)
-
-
 def _error(check: str, message: str, names: Iterable[str], *, condition: str = "") -> Finding:
     held = list(names)
     return Finding(
-        check=check, severity="error", condition=condition, message=message, value=len(held), evidence=_few(held)
+        check=check,
+        severity="error",
+        condition=condition,
+        message=message,
+        value=len(held),
+        evidence=few(held, EVIDENCE_MAX),
     )
 
 
@@ -246,7 +245,8 @@ def _reason(attempt: Attempt | None) -> str:
 
 def check_prices(evidence: Evidence) -> Iterator[Finding]:
     """The bill of each settled attempt, computed anew from its usage and the price of its day, agrees with the ledger; tokens
-    that cost nothing on a priced model are an error; a cost that the provider reported must agree with ours.
+    that cost nothing on a priced model are an error; a cost that the provider reported must agree with ours but for rounding: a
+    nano for each of the two numbers.
     """
     sheet = PriceSheet(evidence.prices)
     attempts = {attempt.id: attempt for attempt in evidence.books.attempts}
@@ -259,7 +259,7 @@ def check_prices(evidence: Evidence) -> Iterator[Finding]:
         if attempt is None or entry.kind is not EntryKind.SETTLE or attempt.leaf.experiment != evidence.experiment.name:
             continue
         price = sheet.find(attempt.model, date.fromisoformat(attempt.leaf.day))
-        for check, said in _priced(entry, replies[attempt.id], price):
+        for check, said in _priced(entry, replies[attempt.id], price, _answered(attempt)):
             told[check][attempt.leaf.condition].append(f"attempt {attempt.id}: {said}")
     for check, wrong in sorted(told.items()):
         for condition, names in sorted(wrong.items()):
@@ -269,18 +269,24 @@ def check_prices(evidence: Evidence) -> Iterator[Finding]:
                 condition=condition,
                 message=f"{len(names)} {MESSAGES[check]}",
                 value=len(names),
-                evidence=_few(names),
+                evidence=few(names, EVIDENCE_MAX),
             )
 
 
 MESSAGES = {
     "free tokens": "settles of 0 USD for tokens of a priced model",
     "price": "settles differ from usage x the price of their day as the price files stand now",
-    "reported cost": "attempts for which the provider reported another cost than was computed",
+    "reported cost": "attempts for which the provider reported another cost than was computed (beyond rounding to a nano)",
 }
 
 
-def _priced(entry: Entry, bought: Sequence[Bought], price: Price | None) -> Iterator[tuple[str, str]]:
+def _answered(attempt: Attempt) -> datetime | None:
+    return None if attempt.closed_at is None else datetime.fromtimestamp(attempt.closed_at, UTC)
+
+
+def _priced(
+    entry: Entry, bought: Sequence[Bought], price: Price | None, at: datetime | None
+) -> Iterator[tuple[str, str]]:
     """What is odd about the amount of one settle: (check, words)."""
     nanos, tokens = entry.amount.nanos, entry.amount.tokens
     if price is not None:
@@ -288,7 +294,7 @@ def _priced(entry: Entry, bought: Sequence[Bought], price: Price | None) -> Iter
         if dear and tokens > 0 and nanos == 0:
             yield "free tokens", f"{tokens} tokens"
         usage = total_usage([_reply(one) for one in bought]) if bought else None
-        cost = price.cost(usage) if usage is not None else None
+        cost = price.cost(usage, at=at) if usage is not None else None
         if cost is not None and cost != nanos:
             yield "price", f"ledger {format_usd(nanos)} USD, now {format_usd(cost)} USD"
     reported = [one.reported_cost for one in bought if one.reported_cost is not None]

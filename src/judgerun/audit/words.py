@@ -42,3 +42,10 @@ def escape(text: str) -> str:
 def plural(count: int, noun: str) -> str:
     """`1 error`, `2 errors`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def few(names: Iterable[str], most: int) -> tuple[str, ...]:
+    """At most `most` names, and how many more there are."""
+    held = list(names)
+    more = len(held) - most
+    return (*held[:most], f"and {more} more") if more > 0 else tuple(held)

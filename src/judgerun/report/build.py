@@ -11,6 +11,7 @@ from judgerun.audit.render import HEADER, completion_cells
 from judgerun.audit.words import plural
 from judgerun.model.condition import short
 from judgerun.report import plots
+from judgerun.report.answers import found
 from judgerun.report.functions import functions
 from judgerun.report.html import to_html
 from judgerun.report.layout import lay
@@ -72,7 +73,7 @@ def _page(evidence: Evidence, audit: Audit, held: Sequence[Part]) -> Page:
         for part in shown
         if (blocks := lay(part.tolds, names, sliced=True))
     ]
-    sections = (_endings(audit, names), _findings(audit, names), *whole, _rests(evidence))
+    sections = (_endings(audit, names), *found(evidence, names), _findings(audit, names), *whole, _rests(evidence))
     return Page(
         f"Report of {evidence.experiment.name}",
         tuple(_banners(evidence, audit)),

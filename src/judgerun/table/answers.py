@@ -1,11 +1,10 @@
 """Answers: where in a reply its answer stands, by declared rules; reading alone, so that a rule declared later re-buys nothing.
 
-| rule | holds where | the answer is |
-|---|---|---|
-| content | no other declared rule holds | the visible text as it is |
-| after-think | the text begins with a think block, or closes one that the prompt's template opened | what follows the last closing tag; nothing where a block is not closed: the reasoning was cut |
-| reasoning | there is no visible text, the finish is stop, and reasoning text was kept | the reasoning text |
-| prefix | the text begins with a role mark of PREFIXES | what follows it |
+content      the visible text as it is, where no other declared rule holds
+after-think  where the text begins with a think block, or closes one that the template of the prompt had opened: what follows the
+             last closing tag; nothing where a block is never closed, since the reasoning was cut
+reasoning    where there is no visible text, the finish is stop, and reasoning text was kept: that text
+prefix       where the text begins with a mark of PREFIXES: what follows it
 
 Rules are tried in the order in which they are declared, each on what the one before left. The kept reply is never changed.
 """

@@ -236,3 +236,22 @@ def test_a_question_that_fails_is_refused_by_name(wrong: Any) -> None:
     given = replace(evidence(plain), questions={"mine": wrong})
     with pytest.raises(Refused, match=r"questions\.py: mine"):
         estimates(given, audit(given))
+
+
+def test_how_answers_were_found_is_counted_where_a_rule_is_declared_or_used() -> None:
+    """Counts by condition and rule; a declared rule that found nothing stands with 0; with visible text alone nothing is said."""
+    title = b"## How the answer was found"
+
+    def page(given: Evidence) -> bytes:
+        return report(given, audit(given))["report.md"]
+
+    assert title not in page(evidence(plain))
+    used = evidence(
+        lambda model, id_, draw: Ending(found="reasoning" if model == "bob" and id_ < "q008" else "content")
+    )
+    assert b"| condition | content | reasoning |" in page(used)
+    assert b"| pick/ann/terse | 40 | 0 |\n| pick/bob/terse | 32 | 8 |" in page(used)
+    arms = chat().arms
+    lab = replace(arms[0].model.provider, answer=("content", "after-think"))
+    stage = replace(chat(), arms=tuple(replace(arm, model=replace(arm.model, provider=lab)) for arm in arms))
+    assert b"| pick/ann/terse | 40 | 0 |" in page(evidence(plain, stage=stage)).partition(title)[2]
