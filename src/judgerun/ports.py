@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from enum import StrEnum
+from typing import NamedTuple, Protocol
 
 from judgerun.ledger.budget import Budget
 from judgerun.ledger.entry import Amount, Decision, EntryKind
@@ -129,7 +130,7 @@ class Claim:
     provider: str
     model: str
     need: Amount  # the worst case; calls is 1
-    tokens_expected: int  # debited in the rate windows until the settle says better
+    tokens_expected: int  # debited in the rate windows until the settle says better; in a job: the input that it enqueues
     bound_by: str  # how the input bound was got
     windows: tuple[Window, ...] = ()
 
@@ -158,6 +159,7 @@ class Closing:
     replies: tuple[tuple[Request, Reply, Nanos | None], ...] = ()  # with each one's share of the bill
     served_by: str | None = None
     latency_ms: int | None = None
+    at: float | None = None  # Unix time of the answer; None: when the end is recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +167,56 @@ class Closed:
     """What closing an attempt brought about."""
 
     overrun: bool = False  # the bill passed the hold: the budget is frozen
+
+
+class JobState(StrEnum):
+    """How a job stands in the cache."""
+
+    FILLING = "filling"  # its holds are committed; nothing has been sent
+    SUBMITTING = "submitting"  # committed before the first byte of its submit: the provider may have it
+    SUBMITTED = "submitted"  # the provider has it, and told its id
+    ENDED = "ended"  # every attempt of it is closed
+
+
+class Place(NamedTuple):
+    """Whose job it is: the name of a deployment and what of it stands in keys, and the experiment's name of a model."""
+
+    provider: str
+    deployment: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A job that an ended process left standing."""
+
+    id: int
+    place: Place
+    token: str
+    state: JobState
+    remote: str | None  # the provider's id of it, once it is submitted
+    at: float  # Unix time of its first reservation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """An open attempt of a job, as it was reserved."""
+
+    attempt: int
+    key: RequestKey
+    stage: str
+    condition: str
+    need: Amount
+    tokens_expected: int
+    bound_by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enlisted:
+    """What claims for a job were told, up to the first that was refused; `job` is None while nothing was reserved for it."""
+
+    job: int | None
+    grants: tuple[Grant, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,11 +256,25 @@ class Store(Protocol):
         ...
 
     async def leave(self, idle: Mapping[str, float]) -> None:
-        """Close the owner: forfeit what it left open, add its idle seconds."""
+        """Close the owner: forfeit the calls that it left open, add its idle seconds. Its submitted jobs stand, with their holds."""
         ...
 
     async def recover(self) -> int:
-        """Forfeit what dead owners left open; how many attempts."""
+        """Forfeit the calls that dead owners left open; how many. Jobs of theirs that were, or may have been, submitted stand."""
+        ...
+
+    async def adopt(self, places: Collection[Place]) -> Sequence[Job]:
+        """Become the owner of the jobs at these places that ended processes of the entered experiment left standing."""
+        ...
+
+    async def enlist(self, claims: Sequence[Claim], *, token: str, deployment: str) -> Enlisted:
+        """Reserve claims of one request each for the job of a token, in order and in one commit, up to the first that is
+        refused (what is kept or held is passed over). The job is `filling`, and made with its first attempt.
+        """
+        ...
+
+    async def move(self, job: int, state: JobState, *, remote: str | None = None, detail: str | None = None) -> None:
+        """A job goes on. InvariantBroken for a state that cannot follow, and for the end of a job with open attempts."""
         ...
 
     async def reserve(self, claim: Claim) -> Grant:
@@ -217,6 +283,10 @@ class Store(Protocol):
 
     async def close(self, closing: Closing) -> Closed:
         """Exactly one closing for each reserve; a second is InvariantBroken."""
+        ...
+
+    async def close_all(self, closings: Sequence[Closing]) -> Sequence[Closed]:
+        """Several closings in one commit."""
         ...
 
     async def lose(self, request: Request, reason: str) -> None:
@@ -233,6 +303,22 @@ class Store(Protocol):
 
     def is_open(self, key: RequestKey) -> bool:
         """Whether any process has an open attempt for the key."""
+        ...
+
+    def lines(self, job: int) -> Sequence[Line]:
+        """The open attempts of a job, in the order in which they were reserved."""
+        ...
+
+    def request(self, key: RequestKey) -> Request:
+        """A request that the cache knows; KeyError when it does not."""
+        ...
+
+    def enqueued(self, provider: str, model: str | None) -> int:
+        """Tokens in the open jobs of a provider, or of one model of it, over all processes."""
+        ...
+
+    def stranded(self, key: RequestKey) -> str | None:
+        """Where a key is held by a job that no process collects now, in words; None when none holds it so."""
         ...
 
     def stop_asked(self) -> bool:

@@ -15,10 +15,11 @@ from judgerun.api.tables import stage_table
 from judgerun.errors import Problem, Refused
 from judgerun.files.budgets import load_lanes
 from judgerun.files.experiment import Loaded, load_experiment
-from judgerun.files.prices import builtin_sheet, load_prices
+from judgerun.files.prices import load_prices
+from judgerun.files.sheet import builtin_sheet
 from judgerun.files.workspace import find_experiment, list_experiments
 from judgerun.ledger.prices import Price, PriceSheet
-from judgerun.model.experiment import Chat, Deployment, Experiment, Model, PriceSpec
+from judgerun.model.experiment import Chat, Deployment, Embed, Experiment, Model, PriceSpec
 from judgerun.model.kept import Kept, Lost
 from judgerun.model.lane import LaneSpec
 from judgerun.model.profile import Profile
@@ -26,7 +27,7 @@ from judgerun.model.request import RequestKey
 from judgerun.model.rows import Table
 from judgerun.plan.flow import Flow
 from judgerun.providers.local import PROFILE as local_profile
-from judgerun.providers.open import profile, unsent
+from judgerun.providers.open import profile, unable, unsent
 from judgerun.store.schema import made
 from judgerun.store.snapshot import Snapshot
 
@@ -132,9 +133,21 @@ def _profiles(experiment: Experiment, remembered: Mapping[str, str]) -> dict[str
                     local_profile, weights=weights, input_limit=None if limit == "None" else int(limit)
                 )
     problems += _unsent_arms(experiment, found)
+    problems += _unable(experiment, found)
     if problems:
         raise Refused(tuple(dict.fromkeys(problems)))
     return found
+
+
+def _unable(experiment: Experiment, profiles: Mapping[str, Profile]) -> Iterator[Problem]:
+    """Models in stages that they cannot serve: embeddings of a provider that has none, and the like."""
+    for stage in experiment.stages:
+        if isinstance(stage, Chat):
+            for arm in stage.arms:
+                yield from unable(arm.model, profiles[arm.model.name], "chat") if arm.model.name in profiles else ()
+        elif isinstance(stage, Embed):
+            for model in stage.models:
+                yield from unable(model, profiles[model.name], "embed") if model.name in profiles else ()
 
 
 def _unsent_arms(experiment: Experiment, profiles: Mapping[str, Profile]) -> Iterator[Problem]:
@@ -193,8 +206,17 @@ class Project:
         """The dated prices of a model: its deployment's own, else the sheet's; empty when it has none. Local models cost 0.
 
         A deployment of one's own never takes another's price by its name: only built-in ones and `price_as` do. What a person
-        wrote under its name in prices.toml is its own.
+        wrote under its name in prices.toml is its own. In the batch lane a price is what a token costs there: one of which
+        nobody says that is left out.
         """
+        usual = self._usual_prices(model)
+        if model.lane != "batch":
+            return usual
+        jobs = self.profiles[model.name].jobs
+        batched = (price.batched(None if jobs is None else jobs.factor) for price in usual)
+        return tuple(price for price in batched if price is not None)
+
+    def _usual_prices(self, model: Model) -> tuple[Price, ...]:
         place = model.provider
         if place.price is not None:
             return (Price(rates=place.price, source="experiment.toml"),)

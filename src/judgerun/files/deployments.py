@@ -11,8 +11,9 @@ from urllib.parse import parse_qsl, urlsplit
 from judgerun.files.faults import Faults, hint
 from judgerun.files.lines import Path as KeyPath
 from judgerun.files.names import slug
-from judgerun.files.schema import ModelShape, ParameterShape, ProviderShape, RatesShape
-from judgerun.model.experiment import Deployment, Model, PriceSpec
+from judgerun.files.schema import ModelShape, ParameterShape, ProviderShape
+from judgerun.files.tariff import price_spec
+from judgerun.model.experiment import Deployment, Model
 
 DIALECTS = ("openai", "openai-responses", "anthropic", "google", "voyage", "cohere", "bedrock", "local")
 
@@ -101,7 +102,7 @@ def _deployment(
         base_url=_base_url(faults, path, shape, environ),
         identity=shape.identity,
         api_key_env=shape.api_key_env,
-        price=None if shape.price is None else price_spec(shape.price),
+        price=None if shape.price is None else price_spec(faults, (*path, "price"), shape.price),
         price_as=shape.price_as,
         cap_field=shape.cap_field,
         like=shape.like,
@@ -142,19 +143,6 @@ def _base_url(faults: Faults, path: KeyPath, shape: ProviderShape, environ: Mapp
     if parts.query or parts.fragment:
         faults.add(here, "an address with ? or # cannot take the path of a call", "the part before it")
     return url
-
-
-def price_spec(rates: RatesShape) -> PriceSpec:
-    """The rates as the core holds them."""
-    return PriceSpec(
-        input=rates.input,
-        output=rates.output,
-        cache_read=rates.cache_read,
-        cache_write=rates.cache_write,
-        cache_write_1h=rates.cache_write_1h,
-        reasoning=rates.reasoning,
-        batch_factor=rates.batch_factor,
-    )
 
 
 def read_models(

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from judgerun.files.written import Count, Factor, Number, Roles, Texts, Thinking, Usd, Written, many
+from judgerun.files.tariff import TariffShape
+from judgerun.files.written import Count, Number, Roles, Texts, Thinking, Written, many
 
 Only = Literal["all", "complete"]
 
@@ -30,18 +31,6 @@ class GoldShape(Written):
     path: str
 
 
-class RatesShape(Written):
-    """Dollars per million tokens."""
-
-    input: Usd
-    output: Usd
-    cache_read: Usd | None = None
-    cache_write: Usd | None = None
-    cache_write_1h: Usd | None = None
-    reasoning: Usd | None = None
-    batch_factor: Factor | None = None
-
-
 class ProviderShape(Written):
     """`[providers.NAME]`"""
 
@@ -49,7 +38,7 @@ class ProviderShape(Written):
     base_url: str | None = None
     identity: str | None = None
     api_key_env: str | None = None
-    price: RatesShape | None = None
+    price: TariffShape | None = None
     price_as: str | None = None
     cap_field: str | None = None
     like: str | None = None

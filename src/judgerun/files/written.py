@@ -103,6 +103,13 @@ def _day(value: Any) -> Any:
     return day
 
 
+def _minute(value: Any) -> Any:
+    found = re.fullmatch(r"([01]\d|2[0-3]):([0-5]\d)", value) if isinstance(value, str) else None
+    if found is None:
+        raise wrong(f"{value!r} is no time of day", 'hour:minute in UTC, such as "16:30"; midnight is "00:00"')
+    return 60 * int(found[1]) + int(found[2])
+
+
 def _roles(value: Any) -> Any:
     words = value.values() if isinstance(value, dict) else ()
     if not isinstance(value, (bool, dict)) or not all(isinstance(word, str) for word in words):
@@ -132,5 +139,7 @@ Scalar = Annotated[str | int | float | bool, BeforeValidator(_scalar)]
 """One plain value."""
 Day = Annotated[date, BeforeValidator(_day)]
 """A day, with quotes or without."""
+Minute = Annotated[int, BeforeValidator(_minute)]
+"""Minutes after midnight UTC, written as "16:30"."""
 Count = Annotated[int, Field(ge=1)]
 """A whole number from 1."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
@@ -65,13 +66,15 @@ class Outcome:
     shares: tuple[Nanos | None, ...] = ()
 
 
-def outcome(answer: Sequence[Reply] | Failure, *, price: Price | None, hold: Amount, gpu_ms: int = 0) -> Outcome:
-    """The outcome of an attempt by the table above. `gpu_ms` is the measured GPU time that a settle books."""
+def outcome(
+    answer: Sequence[Reply] | Failure, *, price: Price | None, hold: Amount, at: datetime | None = None, gpu_ms: int = 0
+) -> Outcome:
+    """The outcome of an attempt by the table above, answered at `at`. `gpu_ms` is the measured GPU time that a settle books."""
     if isinstance(answer, Failure):
         return _outcome(_FAILED[answer.billable], bill=Amount(), hold=hold, shares=())
     invariant(len(answer) > 0, "an answer without failure has a reply")
     usage = total_usage(answer)
-    cost = None if price is None or usage is None else price.cost(usage)
+    cost = None if price is None or usage is None else price.cost(usage, at=at)
     if usage is None or cost is None:
         return _outcome(Case.UNBILLED, bill=Amount(), hold=hold, shares=(None,) * len(answer))
     tokens = _tokens(usage)

@@ -27,9 +27,9 @@ class DataSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PriceSpec:
-    """A price as written in an experiment or price file: nanos per million tokens. None: the bucket has no rate of its own
-    (cached tokens then cost as fresh input, reasoning as output).
+class Rates:
+    """Nanos per million tokens of each bucket. None: the bucket has no rate of its own (cached tokens then cost as fresh
+    input, reasoning as output).
     """
 
     input: Nanos
@@ -38,7 +38,39 @@ class PriceSpec:
     cache_write: Nanos | None = None  # for five minutes
     cache_write_1h: Nanos | None = None
     reasoning: Nanos | None = None
-    batch_factor: str | None = None  # decimal string
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tier(Rates):
+    """The rates of a call with more than `above` input tokens, cached ones included: for the whole call."""
+
+    above: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale(Rates):
+    """Rates, and those of longer calls."""
+
+    tiers: tuple[Tier, ...] = ()  # by rising `above`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hours(Scale):
+    """The rates of a part of each day: from `start` to before `end`, in minutes after midnight UTC; over midnight where
+    `end` is the earlier one.
+    """
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceSpec(Scale):
+    """A price as written in an experiment or price file, or in the sheet."""
+
+    hours: tuple[Hours, ...] = ()  # the first that holds stands in the place of the rates above
+    batch_factor: str | None = None  # decimal string: what a token in the batch lane costs, as a share of its usual price
+    batch: PriceSpec | None = None  # the rates of the batch lane, where they are told one by one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from decimal import Decimal, InvalidOperation
+from fractions import Fraction
 
 Nanos = int
 """US dollars x 1e-9 as an int."""
 
 NANOS_PER_USD = 1_000_000_000
 TOKENS_PER_MILLION = 1_000_000
+WHOLE = Fraction(1)
 
 
 def parse_usd(text: str) -> Nanos:
@@ -36,6 +38,6 @@ def format_usd(nanos: Nanos) -> str:
     return f"{sign}{dollars}.{decimals}"
 
 
-def round_up(nano_tokens: int) -> Nanos:
-    """Nanos of a sum of tokens x (nanos per million tokens), rounded up once."""
-    return -(-nano_tokens // TOKENS_PER_MILLION)
+def round_up(nano_tokens: int, share: Fraction = WHOLE) -> Nanos:
+    """Nanos of a sum of tokens x (nanos per million tokens) of which a share is charged, rounded up once."""
+    return -(-nano_tokens * share.numerator // (share.denominator * TOKENS_PER_MILLION))

@@ -186,6 +186,9 @@ class Terms:
         if self.price is None:
             right = "a row in budgets/prices.toml, or `price` or `price_as` on its provider"
             wrong = f"no price of {self.model.provider.price_as or place} is known"
+            if self.model.lane == "batch":
+                wrong += " in the batch lane"
+                right += ", with batch_factor"
             found.append(Problem("experiment.toml", f"models.{self.model.name}", wrong, right))
         if not self.embeds and self.output is None:
             file = f"budgets/{budget}.toml" if budget else "the budget"
@@ -250,7 +253,7 @@ def _line(
     if terms.price is not None:
         worst = total.worst + unknown * terms.price.bound(_worst_input(longest, total.by_bytes, tally), most)
         bound = total.bound + unknown * terms.price.bound(longest, most)
-        expected = min(worst, terms.price.cost(Usage(input_fresh=inputs, output_visible=sent * output)) or 0)
+        expected = min(worst, _expected(terms.price, sent, inputs, output))
     counts = tally.counts()
     return Line(
         condition=tally.condition,
@@ -268,6 +271,13 @@ def _line(
         seconds=_time(sent, inputs + sent * output, output, _lanes(terms.model, lanes), embed),
         longest=longest,
     )
+
+
+def _expected(price: Price, calls: int, inputs: int, output: int) -> Nanos:
+    """What so many calls of the mean length cost, each in the tier of its own length, at the dearest hour."""
+    if not calls:
+        return 0
+    return calls * (price.cost(Usage(input_fresh=ceil(inputs / calls), output_visible=output)) or 0)
 
 
 def _lanes(model: Model, lanes: Mapping[str, LaneSpec]) -> tuple[LaneSpec, ...]:

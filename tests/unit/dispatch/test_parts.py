@@ -82,7 +82,7 @@ def test_failure_ends_its_hold_as_it_may_have_been_billed(billable: Billable, ki
     """Nothing is booked only where nothing can have been charged."""
     claimed = claims.claim(work(asked(0)), PRICE, None, PROFILE)
     answer = Answer(failure=Failure(cause=Cause.DISCONNECTED, billable=billable))
-    closing = claims.closing(claimed, 7, answer, PRICE)
+    closing = claims.closing(claimed, 7, answer, PRICE, at=0.0)
     assert (closing.attempt, closing.kind, closing.sent) == (7, kind, True)
     assert closing.amount == (Amount() if kind is EntryKind.VOID else claimed.need)
 
@@ -91,7 +91,7 @@ def test_what_was_not_sent_says_so() -> None:
     """A try of which no byte left is no try of the experiment."""
     claimed = claims.claim(work(asked(0)), PRICE, None, PROFILE)
     answer = Answer(failure=Failure(cause=Cause.NOT_SENT, billable=Billable.NO))
-    assert not claims.closing(claimed, 7, answer, PRICE).sent
+    assert not claims.closing(claimed, 7, answer, PRICE, at=0.0).sent
     assert not claims.unsent(7).sent
     assert claims.interrupted(claimed, 7).amount == claimed.need
 
@@ -102,7 +102,7 @@ def test_bill_of_a_batch_is_shared_to_the_nano() -> None:
     replies = tuple(
         Reply(finish=Finish.STOP, vector=b"\0\0\0\0", usage=Usage(input_fresh=n, output_visible=0)) for n in (1, 2, 4)
     )
-    closing = claims.closing(claimed, 1, Answer(replies=replies), PRICE)
+    closing = claims.closing(claimed, 1, Answer(replies=replies), PRICE, at=0.0)
     assert closing.kind is EntryKind.SETTLE
     assert closing.amount == Amount(nanos=7000, calls=1, tokens=7)
     assert [share for _, _, share in closing.replies] == [1000, 2000, 4000]

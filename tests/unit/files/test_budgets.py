@@ -1,8 +1,7 @@
-"""Budgets, lanes, prices and workspaces: what is written is what holds."""
+"""Budgets, lanes and workspaces: what is written is what holds."""
 
 from __future__ import annotations
 
-from datetime import date
 from pathlib import Path
 
 import pytest
@@ -11,11 +10,8 @@ from hypothesis import strategies as st
 
 from judgerun.errors import Refused
 from judgerun.files.budgets import find_budget, load_budget, load_lanes, stray_caps
-from judgerun.files.prices import builtin_sheet, left_out, load_prices
 from judgerun.files.workspace import find_experiment, list_budgets, list_experiments
 from judgerun.ledger.budget import Cap, Leaf
-from judgerun.ledger.prices import Price, PriceSheet
-from judgerun.model.experiment import PriceSpec
 from judgerun.model.lane import LaneSpec
 from judgerun.model.money import format_usd
 
@@ -173,125 +169,6 @@ def test_lanes_have_defaults_and_say_what_is_wrong(tmp_path: Path) -> None:
     assert "did you mean 'requests_per_minute'" in text
     assert "names no lane" in text
     assert '"a/b/c".concurrency' in text
-
-
-PRICE = PriceSpec(input=1, output=2)
-SHEET = PriceSheet(
-    {
-        "lab/m": (
-            Price(rates=PRICE, source="sheet", end=date(2026, 6, 1)),
-            Price(rates=PriceSpec(input=3, output=4), source="sheet", start=date(2026, 6, 1)),
-        )
-    },
-    "sheet 1",
-)
-
-
-def price_file(root: Path, text: str) -> None:
-    budget_file(root, text, "prices")
-
-
-def test_a_written_price_stands_over_the_sheet_inside_its_days(tmp_path: Path) -> None:
-    """Inside its window the file's price holds, outside it the sheet's; the version names both."""
-    assert load_prices(tmp_path, SHEET) is SHEET
-    price_file(
-        tmp_path,
-        '["lab/m"]\ninput = "1.50"\noutput = "6"\ncache_read = "0.15"\nsource = "invoice 7"\nchecked = 2026-07-01\n'
-        "from = 2026-05-01\nto = 2026-07-01\n",
-    )
-    sheet = load_prices(tmp_path, SHEET)
-    found = {
-        day: price.rates.input
-        for day in (date(2026, 4, 30), date(2026, 5, 1), date(2026, 6, 30), date(2026, 7, 1))
-        if (price := sheet.find("lab/m", day)) is not None
-    }
-    assert list(found.values()) == [1, 1_500_000_000, 1_500_000_000, 3]
-    written = sheet.find("lab/m", date(2026, 6, 1))
-    assert written is not None
-    assert (written.source, written.checked) == ("invoice 7", date(2026, 7, 1))
-    assert sheet.version.startswith("sheet 1 + prices.toml ")
-
-
-def test_a_price_without_days_replaces_the_sheet_s_for_ever(tmp_path: Path) -> None:
-    """Without from and to nothing of the sheet's price is left; several dated prices of one model may stand."""
-    price_file(tmp_path, '["lab/m"]\ninput = "0"\noutput = "0"\nsource = "own"\nchecked = 2026-07-01\n')
-    assert len(load_prices(tmp_path, SHEET).rows["lab/m"]) == 1
-    two = "".join(
-        f'[["lab/m"]]\ninput = "{n}"\noutput = "0"\nsource = "own"\nchecked = 2026-07-01\n{window}\n'
-        for n, window in ((1, "to = 2026-03-01"), (2, "from = 2026-03-01"))
-    )
-    price_file(tmp_path, two)
-    sheet = load_prices(tmp_path, SHEET)
-    later = sheet.find("lab/m", date(2026, 3, 1))
-    assert later is not None
-    assert later.rates.input == 2_000_000_000
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('["lab/m"]\ninput = "1"\noutput = "1"\nchecked = 2026-01-01', "'source' is missing"),
-        ('["lab/m"]\ninput = 1.5\noutput = "1"\nsource = "x"\nchecked = 2026-01-01', '"1.50"'),
-        ('["lab/m"]\ninput = "1"\noutput = "1"\nsource = "x"\nchecked = "today"', "date"),
-        ('[m]\ninput = "1"\noutput = "1"\nsource = "x"\nchecked = 2026-01-01', "names no model"),
-        (
-            '["lab/m"]\ninput = "1"\noutput = "1"\nsource = "x"\nchecked = 2026-01-01\nfrom = 2026-02-01\nto = 2026-01-01',
-            "before it starts",
-        ),
-        (
-            '[["lab/m"]]\ninput = "1"\noutput = "1"\nsource = "x"\nchecked = 2026-01-01\n' * 2,
-            "two prices hold on one day",
-        ),
-    ],
-)
-def test_a_wrong_price_is_told(tmp_path: Path, text: str, message: str) -> None:
-    """Prices are data with a source and a date; amounts are strings; windows do not overlap."""
-    price_file(tmp_path, text)
-    with pytest.raises(Refused) as caught:
-        load_prices(tmp_path, SHEET)
-    assert message in str(caught.value)
-
-
-def test_the_built_in_sheet_tells_only_what_it_can_tell_exactly() -> None:
-    """Plain prices are there under the model's id and its exact other names; tiers and times of day are left out, told why."""
-    sheet, today = builtin_sheet(), date(2026, 11, 30)
-    assert sheet.version == "genai-prices 0.2.3"
-    mini = sheet.find("openai/gpt-4o-mini", today)
-    assert mini is not None
-    assert mini.rates == PriceSpec(input=150_000_000, output=600_000_000, cache_read=75_000_000)
-    assert sheet.find("openai/gpt-5.1-2025-11-13", today) == sheet.find("openai/gpt-5.1", today)
-    embedder = sheet.find("openai/text-embedding-3-small", today)
-    assert embedder is not None
-    assert embedder.rates.output == 0
-    assert sheet.find("openai/gpt-5.4", today) is None
-    assert "tiers" in left_out()["openai/gpt-5.4"]
-    assert "time of day" in left_out()["deepseek/deepseek-v4-flash"]
-    assert sheet.find("openai/gpt-4o-mini-of-tomorrow", today) is None
-
-
-def test_the_sheet_agrees_with_the_package_s_own_arithmetic() -> None:
-    """For every model of the built-in providers, a million input and output tokens cost what the package itself computes."""
-    from genai_prices import Usage
-    from genai_prices.data import providers
-
-    from judgerun.model.reply import Usage as Ours
-
-    checked = 0
-    for provider in providers:
-        for model in provider.models:
-            price = builtin_sheet().find(f"{provider.id}/{model.id}", date(2026, 11, 30))
-            if provider.id not in ("openai", "deepseek", "openrouter") or price is None:
-                continue
-            from datetime import UTC, datetime
-
-            theirs = model.calc_price(
-                Usage(input_tokens=10**6, output_tokens=10**6),
-                provider,
-                genai_request_timestamp=datetime(2026, 11, 30, 12, tzinfo=UTC),
-            ).total_price
-            assert price.cost(Ours(input_fresh=10**6, output_visible=10**6)) == theirs * 10**9, (provider.id, model.id)
-            checked += 1
-    assert checked > 300
 
 
 def test_experiments_are_found_by_name_folder_and_path(tmp_path: Path) -> None:
