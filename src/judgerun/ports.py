@@ -130,7 +130,9 @@ class Claim:
     provider: str
     model: str
     need: Amount  # the worst case; calls is 1
-    tokens_expected: int  # debited in the rate windows until the settle says better; in a job: the input that it enqueues
+    tokens_expected: (
+        int  # debited in the rate windows until the settle says better; in a job: the input that it enqueues
+    )
     bound_by: str  # how the input bound was got
     windows: tuple[Window, ...] = ()
 

@@ -157,10 +157,11 @@ class Books:
 
     # -- reservations
 
-    def reserve(self, claim: Claim, now: float) -> Grant:
+    def reserve(self, claim: Claim, now: float, *, job: Callable[[], int] | None = None) -> Grant:
         """One decision, in this order: kept, held, frozen, caps, rate windows; then an open attempt.
 
-        Of a batch, `keys` are those that have a reply (kept) or an open attempt (held): ask again without them.
+        Of a batch, `keys` are those that have a reply (kept) or an open attempt (held): ask again without them. `job` gives
+        the job to which the attempt will belong, and is asked only when it is reserved.
         """
         budget, account = self.budget, self._memory.account
         if budget is None or account is None or self.owner is None:
@@ -182,15 +183,16 @@ class Books:
             delay = self._rates.delay(claim.windows, tokens=claim.tokens_expected, now=now)
             if delay > 0.0:
                 return Grant(decision=Decision.RATE, delay=delay)
-        return Grant(decision=Decision.RESERVED, attempt=self._seat(claim, leaf, known, now))
+        return Grant(decision=Decision.RESERVED, attempt=self._seat(claim, leaf, known, now, job))
 
     def _state(self, key: RequestKey) -> tuple[int | None, int, int | None]:
         """A request's id, whether it has a reply, and its open attempt."""
         return self.connection.execute(SQL["state_of"], (key,)).fetchone() or (None, 0, None)
 
     def _seat(
-        self, claim: Claim, leaf: Leaf, known: dict[RequestKey, tuple[int | None, int, int | None]], now: float
-    ) -> int:
+        self, claim: Claim, leaf: Leaf, known: dict[RequestKey, tuple[int | None, int, int | None]], now: float,
+        job: Callable[[], int] | None,
+    ) -> int:  # fmt: skip
         """The rows of a reservation: attempt, requests, entry."""
         execute, need = self.connection.execute, claim.need
         number = self._number(leaf)
@@ -198,7 +200,7 @@ class Books:
             SQL["new_attempt"],
             (self.owner, number, claim.model, len(claim.requests), need.nanos, need.calls, need.tokens, need.gpu_ms,
              claim.tokens_expected,
-             claim.bound_by, now),
+             claim.bound_by, now, None if job is None else job()),
         ).lastrowid  # fmt: skip
         assert attempt is not None
         carried = {}
@@ -209,7 +211,8 @@ class Books:
         self._enter(attempt, _RESERVE, need, now)
         self._book(number, leaf, change(_RESERVE, need), tries=1)
         self._memory.seats[attempt] = Seat(number, leaf, need, carried)
-        self._rates.add(attempt, provider=claim.provider, model=claim.model, at=now, tokens=claim.tokens_expected)
+        if job is None:
+            self._rates.add(attempt, provider=claim.provider, model=claim.model, at=now, tokens=claim.tokens_expected)
         return attempt
 
     # -- closings
@@ -241,7 +244,7 @@ class Books:
         """The attempt's row, closed; exactly once."""
         failure = closing.failure
         row = (
-            now,
+            now if closing.at is None else closing.at,
             closing.sent,
             tokens,
             closing.status,

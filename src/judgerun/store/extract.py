@@ -38,11 +38,18 @@ _FILL = (
 _ACCOUNTS = """select id from account where experiment in (select name from wanted_name)
                or id in (select account from attempt join wanted_attempt using (id))"""
 
+_JOBS = "select job from attempt join wanted_attempt using (id)"
+
 #: Tables in an order in which a row comes after those that it refers to, each with its rows and their order.
 _ROWS: tuple[tuple[str, str], ...] = (
-    ("owner", "id in (select owner from attempt join wanted_attempt using (id)) order by id"),
+    (
+        "owner",
+        f"""id in (select owner from attempt join wanted_attempt using (id))
+            or id in (select owner from job where id in ({_JOBS})) order by id""",
+    ),
     ("account", f"id in ({_ACCOUNTS}) order by id"),
     ("request", "id in (select id from wanted_request) order by id"),
+    ("job", f"id in ({_JOBS}) order by id"),
     ("attempt", "id in (select id from wanted_attempt) order by id"),
     ("carried", "attempt in (select id from wanted_attempt) order by request, attempt"),
     ("entry", "attempt in (select id from wanted_attempt) order by id"),

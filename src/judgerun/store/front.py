@@ -6,7 +6,7 @@ What may live here: which transaction answers which method. How a transaction is
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar
@@ -19,8 +19,21 @@ from judgerun.ledger.budget import Budget
 from judgerun.ledger.entry import Amount
 from judgerun.model.kept import Kept, Lost
 from judgerun.model.request import Request, RequestKey
-from judgerun.ports import Claim, Clock, Closed, Closing, Grant, Standing
+from judgerun.ports import (
+    Claim,
+    Clock,
+    Closed,
+    Closing,
+    Enlisted,
+    Grant,
+    Job,
+    JobState,
+    Line,
+    Place,
+    Standing,
+)
 from judgerun.store.books import Books
+from judgerun.store.jobs import JobBooks
 from judgerun.store.locks import Locks
 from judgerun.store.owners import Owners
 from judgerun.store.pins import Pins
@@ -40,6 +53,7 @@ class Front(ABC):
         self._locks = locks
         self._books = books
         self._owners = Owners(books, locks)
+        self._jobs = JobBooks(books)
         self._pins = Pins(books)
         self._reader = reader
         self._vectors = Vectors(reader.connection, None if path is None else path.with_name(path.stem + ".vectors"))
@@ -70,14 +84,28 @@ class Front(ABC):
         return self._owner
 
     async def leave(self, idle: Mapping[str, float]) -> None:
-        """Close the owner: forfeit what it left open, add its idle seconds."""
+        """Close the owner: forfeit the calls that it left open, add its idle seconds. Its submitted jobs stand."""
         await self._do(partial(self._owners.leave, idle, self._clock.wall()))
         self._owners.left()
         self._owner = None
 
     async def recover(self) -> int:
-        """Forfeit what dead owners left open; how many attempts."""
+        """Forfeit the calls that dead owners left open; how many."""
         return await self._do(partial(self._owners.recover, self._clock.wall()))
+
+    async def adopt(self, places: Collection[Place]) -> tuple[Job, ...]:
+        """Become the owner of the jobs at these places that ended processes of the experiment left standing."""
+        return await self._do(partial(self._jobs.adopt, places))
+
+    async def enlist(self, claims: Sequence[Claim], *, token: str, deployment: str) -> Enlisted:
+        """Reserve claims for the job of a token, in order, up to the first that is refused."""
+        now = self._clock.wall()
+        return await self._do(partial(self._jobs.enlist, claims, token=token, deployment=deployment, now=now))
+
+    async def move(self, job: int, state: JobState, *, remote: str | None = None, detail: str | None = None) -> None:
+        """A job goes on. InvariantBroken for a state that cannot follow, and for the end of a job with open attempts."""
+        now = self._clock.wall()
+        await self._do(partial(self._jobs.move, job, state, remote=remote, detail=detail, now=now))
 
     async def reserve(self, claim: Claim) -> Grant:
         """One atomic decision; on `reserved` an open attempt. See `Books.reserve` for the order."""
@@ -86,6 +114,11 @@ class Front(ABC):
     async def close(self, closing: Closing) -> Closed:
         """End an attempt. InvariantBroken when it is not open."""
         return await self._do(partial(self._books.close, closing, self._clock.wall()))
+
+    async def close_all(self, closings: Sequence[Closing]) -> list[Closed]:
+        """End several attempts in one transaction."""
+        now = self._clock.wall()
+        return await self._do(lambda: [self._books.close(closing, now) for closing in closings])
 
     async def lose(self, request: Request, reason: str) -> None:
         """Record that a request failed with no attempts left."""
@@ -106,6 +139,22 @@ class Front(ABC):
     def is_open(self, key: RequestKey) -> bool:
         """Whether any process has an open attempt for the key."""
         return self._reader.is_open(key)
+
+    def lines(self, job: int) -> tuple[Line, ...]:
+        """The open attempts of a job, in the order in which they were reserved."""
+        return self._reader.lines(job)
+
+    def request(self, key: RequestKey) -> Request:
+        """A request that the cache knows; KeyError when it does not."""
+        return self._reader.request(key)
+
+    def enqueued(self, provider: str, model: str | None) -> int:
+        """Tokens in the open jobs of a provider, or of one model of it, over all processes."""
+        return self._reader.enqueued(provider, model)
+
+    def stranded(self, key: RequestKey) -> str | None:
+        """Where a key is held by a job that no process collects now; None when none holds it so."""
+        return self._reader.stranded(key)
 
     def stop_asked(self) -> bool:
         """Whether `judgerun stop` asked this owner to drain."""

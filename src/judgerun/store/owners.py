@@ -1,6 +1,7 @@
 """Owners: the processes that run on a cache, as transactions: enter, leave, recover, stop, progress.
 
-What may live here: who is alive, and what becomes of attempts that a process left open. An owner is alive while its byte of
+What may live here: who is alive, and what becomes of attempts that a process left open: calls are forfeited; a job of which
+nothing was sent is void; one that was, or may have been, submitted stands with its holds until a later run collects it. An owner is alive while its byte of
 cache.db.lock is held; the byte is taken before the owner's row commits, so a row without a lock is a dead process.
 """
 
@@ -14,6 +15,7 @@ from judgerun.errors import InvariantBroken
 from judgerun.ledger.budget import Budget
 from judgerun.model.reply import Billable, Cause, Failure
 from judgerun.store.books import Books
+from judgerun.store.jobs import JobBooks
 from judgerun.store.locks import Locks
 from judgerun.store.queries import SQL
 
@@ -26,6 +28,7 @@ class Owners:
 
     def __init__(self, books: Books, locks: Locks) -> None:
         self._books = books
+        self._jobs = JobBooks(books)
         self._locks = locks
 
     def enter(self, experiment: str, budget: Budget, now: float) -> int:
@@ -40,12 +43,12 @@ class Owners:
         return owner
 
     def leave(self, idle: Mapping[str, float], now: float) -> int:
-        """Forfeit what this process left open, add its idle seconds, close its row; how many were forfeited."""
+        """Forfeit the calls that this process left open, add its idle seconds, close its row; how many were forfeited."""
         books = self._books
         owner, experiment = books.owner, books.experiment
         if owner is None:
             raise InvariantBroken("leave() without enter()")
-        left = self._forfeit(owner, LEFT, now)
+        left = self._clear(owner, LEFT, now)
         for cause, seconds in idle.items():
             books.connection.execute(SQL["add_idle"], (experiment, cause, seconds))
         books.connection.execute(SQL["close_owner"], (now, owner))
@@ -58,14 +61,14 @@ class Owners:
             self._books.owner = None
 
     def recover(self, now: float) -> int:
-        """Forfeit what dead owners left open and close their rows; how many attempts.
+        """Forfeit the calls that dead owners left open and close their rows; how many.
 
         The lock test and the forfeits are one write transaction, so two recoverers cannot both do it.
         """
         forfeited = 0
         for owner, *_ in self._books.connection.execute(SQL["open_owners"]).fetchall():
             if owner != self._books.owner and not self._locks.alive(owner):
-                forfeited += self._forfeit(owner, DIED, now)
+                forfeited += self._clear(owner, DIED, now)
                 self._books.connection.execute(SQL["close_owner"], (now, owner))
         return forfeited
 
@@ -84,7 +87,9 @@ class Owners:
             raise InvariantBroken("progress() without enter()")
         self._books.connection.execute(SQL["put_progress"], (self._books.owner, now, document))
 
-    def _forfeit(self, owner: int, why: Failure, now: float) -> int:
+    def _clear(self, owner: int, why: Failure, now: float) -> int:
+        for (job,) in self._books.connection.execute(SQL["filling_jobs"], (owner,)).fetchall():
+            self._jobs.unsent(job, now)
         attempts = self._books.connection.execute(SQL["owner_attempts"], (owner,)).fetchall()
         for (attempt,) in attempts:
             self._books.forfeit(attempt, why, now)

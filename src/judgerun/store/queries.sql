@@ -43,8 +43,8 @@ insert into request (key, kind, deployment, adapter, draw, body) values (?, ?, ?
 
 -- new_attempt: an open attempt with what it needs
 insert into attempt (owner, account, model, requests, need_nanos, need_calls, need_tokens, need_gpu_ms,
-                     tokens_expected, bound_by, at, open, sent)
-values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 1);
+                     tokens_expected, bound_by, at, job, open, sent)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 1);
 
 -- carry: an open attempt carries a request
 insert into carried (request, attempt, open) values (?, ?, 1);
@@ -100,10 +100,10 @@ select a.account, a.need_nanos, a.need_calls, a.need_tokens, a.need_gpu_ms,
 from attempt a join account c on c.id = a.account
 where a.id = ?;
 
--- recent_attempts: attempts above an id, newest first, as rate windows see them
+-- recent_attempts: attempts above an id, newest first, as rate windows see them: those of jobs have limits of their own
 select a.id, c.provider, a.model, a.at, a.open, a.sent, coalesce(a.tokens_actual, a.tokens_expected)
 from attempt a join account c on c.id = a.account
-where a.id > ? order by a.id desc;
+where a.id > ? and a.job is null order by a.id desc;
 
 -- ended_attempt: how an attempt that was open counts in rate windows now
 select open, sent, coalesce(tokens_actual, tokens_expected) from attempt where id = ?;
@@ -117,8 +117,59 @@ update owner set closed = ? where id = ? and closed is null;
 -- open_owners: processes that have not ended, dead ones included
 select id, pid, experiment, budget, started from owner where closed is null order by id;
 
--- owner_attempts: what an owner has open
-select id from attempt where owner = ? and open = 1 order by id;
+-- owner_attempts: what an owner has open beside jobs
+select id from attempt where owner = ? and open = 1 and job is null order by id;
+
+-- new_job: a job that is being filled
+insert into job (owner, provider, deployment, model, token, state, at) values (?, ?, ?, ?, ?, 'filling', ?);
+
+-- job_named: id, state and owner of the job of a token
+select id, state, owner from job where token = ?;
+
+-- job_state: state of a job
+select state from job where id = ?;
+
+-- move_job: a job goes on
+update job set state = ?, remote = coalesce(?, remote), submitted = coalesce(submitted, ?), ended = ?,
+               detail = coalesce(?, detail)
+where id = ?;
+
+-- job_attempts: open attempts of a job
+select id from attempt where job = ? and open = 1 order by id;
+
+-- lines: open attempts of a job as they were reserved
+select a.id, r.key, c.stage, c.condition, a.need_nanos, a.need_calls, a.need_tokens, a.need_gpu_ms, a.tokens_expected, a.bound_by
+from attempt a join account c on c.id = a.account join carried k on k.attempt = a.id and k.open = 1
+join request r on r.id = k.request
+where a.job = ? and a.open = 1 order by a.id;
+
+-- filling_jobs: jobs of an owner of which nothing was sent
+select id from job where owner = ? and state = 'filling';
+
+-- left_jobs: jobs of an experiment that a process which has ended left standing
+select j.id, j.provider, j.deployment, j.model, j.token, j.state, j.remote, j.at
+from job j indexed by job_open join owner o on o.id = j.owner
+where j.state <> 'ended' and o.closed is not null and o.experiment = ? order by j.id;
+
+-- adopt_job: a job has a new owner
+update job set owner = ? where id = ?;
+
+-- stranded: the experiment, provider and number of the job that holds a key while no process collects it
+select o.experiment, j.provider, j.id
+from request r join carried k on k.request = r.id and k.open = 1 join attempt a on a.id = k.attempt
+join job j on j.id = a.job join owner o on o.id = j.owner
+where r.key = ? and o.closed is not null;
+
+-- enqueued: tokens in the open jobs of a provider, or of one model of it
+select coalesce(sum(a.tokens_expected), 0)
+from job j indexed by job_open join attempt a on a.job = j.id and a.open = 1
+where j.state <> 'ended' and j.provider = ? and coalesce(?, j.model) = j.model;
+
+-- jobs_of: open jobs of an experiment
+select j.id, j.provider, j.model, j.state, j.detail, j.at, j.submitted,
+       (select count(*) from attempt a where a.job = j.id and a.open = 1)
+from job j indexed by job_open join owner o on o.id = j.owner
+where j.state <> 'ended' and o.experiment = ? order by j.id;
 
 -- add_idle: waiting adds up over an experiment's life
 insert into idle (experiment, cause, seconds) values (?, ?, ?)
@@ -179,7 +230,7 @@ select v.dim, v.data from request r join vector v on v.request = r.id where r.ke
 -- columns_attempts: attempts with their leaf
 select a.id, a.owner, c.budget, c.experiment, c.stage, c.condition, c.provider, c.day, a.model, a.requests,
        a.need_nanos, a.need_calls, a.need_tokens, a.need_gpu_ms, a.tokens_expected, a.tokens_actual, a.bound_by,
-       a.at, a.closed_at, a.open, a.sent, a.status, a.cause, a.billable, a.detail, a.served_by, a.latency_ms
+       a.at, a.closed_at, a.open, a.sent, a.status, a.cause, a.billable, a.detail, a.served_by, a.latency_ms, a.job
 from attempt a join account c on c.id = a.account
 where ?1 is null or c.experiment = ?1 order by a.id;
 

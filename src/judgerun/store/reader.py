@@ -9,9 +9,10 @@ from typing import Any
 
 from judgerun.errors import StoreError
 from judgerun.model.kept import Kept, Lost
-from judgerun.model.request import RequestKey
-from judgerun.ports import Spend, Standing
+from judgerun.model.request import Request, RequestKey
+from judgerun.ports import Line, Spend, Standing
 from judgerun.store import rows
+from judgerun.store.jobs import lines
 from judgerun.store.queries import SQL
 from judgerun.store.schema import wrapped
 
@@ -58,6 +59,30 @@ class Reader:
         """Whether any process has an open attempt for the key."""
         with wrapped(self._path):
             return self.connection.execute(SQL["is_open"], (key,)).fetchone() is not None
+
+    def lines(self, job: int) -> tuple[Line, ...]:
+        """The open attempts of a job."""
+        with wrapped(self._path):
+            return lines(self.connection, job)
+
+    def request(self, key: RequestKey) -> Request:
+        """A request by its key; KeyError when there is none."""
+        with wrapped(self._path):
+            row = self.connection.execute(SQL["canonical"], (key,)).fetchone()
+        if row is None:
+            raise KeyError(key.hex())
+        return rows.request_of(key, row[0])
+
+    def enqueued(self, provider: str, model: str | None) -> int:
+        """Tokens in the open jobs of a provider, or of one model of it."""
+        with wrapped(self._path):
+            return int(self.connection.execute(SQL["enqueued"], (provider, model)).fetchone()[0])
+
+    def stranded(self, key: RequestKey) -> str | None:
+        """Where a key is held by a job whose owner has ended; None when none holds it so."""
+        with wrapped(self._path):
+            row = self.connection.execute(SQL["stranded"], (key,)).fetchone()
+        return None if row is None else "job {2} of experiment {0} at {1}".format(*row)
 
     def stop_asked(self, owner: int) -> bool:
         """Whether an owner was asked to drain."""

@@ -6,6 +6,8 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
+import orjson
+
 from judgerun.errors import StoreError
 from judgerun.ledger.account import Balance
 from judgerun.ledger.budget import UNITS, Leaf
@@ -13,7 +15,7 @@ from judgerun.ledger.entry import Amount
 from judgerun.model.kept import Kept
 from judgerun.model.money import Nanos
 from judgerun.model.reply import Finish, Reply, Usage
-from judgerun.model.request import Request
+from judgerun.model.request import Request, RequestKey
 
 LEVEL = 1  # of zlib: three times faster than the default, for a tenth more space
 
@@ -41,6 +43,13 @@ def plain(text: str) -> str:
 def request_row(request: Request) -> Row:
     """Columns of `request` after its id."""
     return request.key, request.kind, request.deployment, request.adapter, request.draw, pack(request.canonical)
+
+
+def request_of(key: RequestKey, body: bytes) -> Request:
+    """The request of a key from its packed canonical JSON."""
+    canonical = unpack(body)
+    told = orjson.loads(canonical)
+    return Request(told["kind"], told["payload"], told["deployment"], told["adapter"], told["draw"], key, canonical)
 
 
 def reply_row(number: int, attempt: int, now: float, reply: Reply, cost: Nanos | None) -> Row:

@@ -20,7 +20,7 @@ from judgerun.ledger.budget import UNITS
 from judgerun.model.kept import Kept, Lost
 from judgerun.model.reply import Reply
 from judgerun.model.request import RequestKey
-from judgerun.ports import Standing
+from judgerun.ports import JobState, Standing
 from judgerun.store import rows
 from judgerun.store.locks import Locks
 from judgerun.store.queries import SQL
@@ -71,6 +71,20 @@ class Sealed:
     parts: Mapping[str, Mapping[str, Any]]
     stated: Mapping[str, Any]
     reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenJob:
+    """A job that has not ended. `told` is the provider's own word for how it stands, the last that was heard."""
+
+    id: int
+    provider: str
+    model: str
+    state: JobState
+    told: str | None
+    at: float  # Unix time of its first reservation
+    submitted: float | None
+    calls: int  # attempts that are open
 
 
 class Snapshot:
@@ -190,6 +204,15 @@ class Snapshot:
             ]
         finally:
             locks.close()
+
+    def jobs(self, experiment: str) -> list[OpenJob]:
+        """The jobs of an experiment that have not ended, whether or not a process collects them."""
+        return [
+            OpenJob(
+                id=id, provider=provider, model=model, state=JobState(state), told=told, at=at, submitted=submitted, calls=calls
+            )
+            for id, provider, model, state, told, at, submitted, calls in self._all("jobs_of", (experiment,))
+        ]  # fmt: skip
 
     def progress(self, experiment: str) -> list[tuple[int, float, str]]:
         """(owner, time, JSON) last said by each process of an experiment that has not closed its row."""
