@@ -24,12 +24,13 @@ FAULTS: Mapping[str, Fault] = {
     "429_date": Fault(billed=False),  # too many requests, Retry-After as an HTTP date
     "429_absent": Fault(billed=False),  # too many requests, no Retry-After
     "429_absurd": Fault(billed=False),  # too many requests, Retry-After of thirty years
-    "quota": Fault(billed=False),  # 429 with a code that says the account is out of money
+    "quota": Fault(billed=False),  # the account is out of money
     "401": Fault(billed=False),  # the key is not accepted
     "500": Fault(billed=False),  # internal error
     "502": Fault(billed=False),  # bad gateway, an HTML body
     "503": Fault(billed=False),  # not available, an empty body
     "529": Fault(billed=False),  # overloaded
+    "504": Fault(),  # a gateway stopped waiting; what stands behind it went on, and charges
     "drop_before": Fault(billed=False),  # closed before anything was generated
     "drop_after": Fault(),  # generated and charged, then closed before the headers
     "drop_mid": Fault(),  # closed in the middle of the body
@@ -38,8 +39,10 @@ FAULTS: Mapping[str, Fault] = {
     "slow": Fault(),  # the first byte takes twenty seconds more
     "trickle": Fault(),  # the body comes in pieces, one a second
     "garbage": Fault(),  # a 200 whose body is no JSON
-    "truncated": Fault(),  # a 200 whose JSON ends too early
-    "error_200": Fault(),  # a 200 with an error in its body
+    "truncated": Fault(),  # a 200 whose JSON ends too early, or a stream that ends in the middle as if it were whole
+    "error_200": Fault(),  # a 200 with an error in its body, or in the middle of its stream
+    "retry_after_200": Fault(),  # a 200 that names a Retry-After
+    "stated_limits": Fault(),  # a 200 whose headers say that no more is left
     "oversized": Fault(),  # a body of more bytes than anyone wants
     "skew": Fault(),  # a date header that is a day off
     "other_model": Fault(),  # the answer names another model
@@ -52,7 +55,13 @@ FAULTS: Mapping[str, Fault] = {
     "finish_new": Fault(kind="chat"),  # a finish reason that nobody has seen before
     "filter": Fault(kind="chat"),  # the output was filtered away
     "refusal": Fault(kind="chat"),  # the model refuses
+    "block": Fault(kind="chat"),  # a policy blocked the prompt: nothing was made
     "empty": Fault(kind="chat"),  # an empty answer that says it finished
+    "no_parts": Fault(kind="chat"),  # the hidden reasoning ate the whole cap: no part of an answer
+    "reasoning_content": Fault(
+        kind="chat"
+    ),  # the answer stands where the reasoning should, and nothing in its own place
+    "think_tag": Fault(kind="chat"),  # the reasoning stands in tags before the answer
     "duplicate": Fault(),  # one answer twice
     "vector_size": Fault(kind="embed"),  # a vector of another size
     "vector_nan": Fault(kind="embed"),  # a vector with a NaN

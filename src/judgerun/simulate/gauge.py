@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import Any
 
+from judgerun.simulate.ask import Stated
+
 WINDOW_S = 60.0
 
 
@@ -28,6 +30,14 @@ class Window:
         if self._limit is None or len(self._times) < self._limit:
             return None
         return WINDOW_S - (now - self._times[-self._limit])  # in this order no rounding passes the window
+
+    def stated(self, now: float) -> Stated | None:
+        """How the limit stands; None where there is none."""
+        self._leave(now)
+        if self._limit is None:
+            return None
+        reset = WINDOW_S - (now - self._times[0]) if self._times else 0.0
+        return Stated(unit="requests", limit=self._limit, remaining=max(0, self._limit - len(self._times)), reset=reset)
 
     def _leave(self, now: float) -> None:
         while self._times and self._times[0] <= now - WINDOW_S:
@@ -70,6 +80,11 @@ class Gauge:
         self._admitted.count(now)
         own.count(now)
         return None
+
+    def stated(self, now: float) -> tuple[Stated, ...]:
+        """The limit over all models, as response headers may tell it."""
+        stated = self._admitted.stated(now)
+        return () if stated is None else (stated,)
 
     def statistics(self) -> dict[str, Any]:
         """What was seen so far."""

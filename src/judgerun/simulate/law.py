@@ -12,6 +12,8 @@ from judgerun.simulate.ask import Ask, Given, cut, tokens
 _THINKER = re.compile(r"reason|think|\bo[1-9]\b|\br1\b", re.I)
 
 REASONING_MEDIAN = 400.0
+MUSING = "Let me weigh this."
+"""What a model shows of its reasoning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,14 +44,13 @@ def habit(seed: int, model: str, laws: Mapping[str, Law]) -> Law:
 def give(seed: int, law: Law, ask: Ask) -> Given:
     """The answer: a pure function of the seed, the law and the body's bytes."""
     if ask.kind == "embed":
-        made = [vectors.embed(seed, ask.model, text, ask.dimensions or law.dimensions) for text in ask.texts]
-        return Given(vectors=made, input=ask.input)
+        return _embedded(seed, law, ask)
     words = (seed, ask.model, ask.digest)
     reasoning = _reasoning(law, ask, words)
     text = answer.answer(ask, words, answer.Habits(law.deliberation, law.essay, law.spread, law.error, law.mumble))
     given = Given(text=text, input=ask.input, visible=tokens(text), reasoning=reasoning)
-    if chance.uniform(*words, "cached") < law.cached:
-        given.cached = ask.input // 128 * 64
+    given.thoughts = MUSING if reasoning else ""
+    _cache(law, ask, given, words)
     if ask.cap is not None and given.output > ask.cap:
         given.finish = "length"
         given.reasoning = min(reasoning, ask.cap)
@@ -58,11 +59,34 @@ def give(seed: int, law: Law, ask: Ask) -> Given:
     return given
 
 
+def _embedded(seed: int, law: Law, ask: Ask) -> Given:
+    """Vectors; of a text that is too long only what fits is read, and charged."""
+    texts = [cut(text, law.context) for text in ask.texts]
+    size = ask.dimensions or law.dimensions
+    made = [vectors.embed(seed, ask.model, text, size, role=ask.role) for text in texts]
+    return Given(vectors=made, input=sum(map(tokens, texts)))
+
+
+def _cache(law: Law, ask: Ask, given: Given, words: tuple[object, ...]) -> None:
+    """Half of the input, in blocks of 64 tokens, comes from a cache; else it is written to one, where the body asks for that."""
+    half = ask.input // 128 * 64
+    if ask.cache == "off":
+        return
+    if chance.uniform(*words, "cached") < law.cached:
+        given.cached = half
+    elif ask.cache == "5m":
+        given.written = half
+    elif ask.cache == "1h":
+        given.written_1h = half
+
+
 def _reasoning(law: Law, ask: Ask, words: tuple[object, ...]) -> int:
     """Tokens of hidden reasoning."""
     if ask.thinking is False or (ask.thinking is None and not law.reasoning):
         return 0
-    return round(chance.lognormal(law.reasoning or REASONING_MEDIAN, law.spread, *words, "reasoning"))
+    median = (law.reasoning or REASONING_MEDIAN) * ask.effort
+    wanted = round(chance.lognormal(median, law.spread, *words, "reasoning"))
+    return wanted if ask.budget is None else min(wanted, ask.budget)
 
 
 def latency(seed: int, law: Law, ask: Ask, given: Given, nth: int) -> float:

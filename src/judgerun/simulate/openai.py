@@ -1,116 +1,119 @@
-"""The openai dialect as a server speaks it: bodies -> Ask, Given -> bodies, and how faults spoil them; pure."""
+"""The openai dialect as a server speaks it: bodies -> Ask, Given -> bodies and events, and how faults spoil them; pure."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import struct
-from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-import orjson
+from judgerun.simulate import forms
+from judgerun.simulate.ask import (
+    DIMENSIONS_MAX,
+    EFFORTS,
+    Ask,
+    Body,
+    Call,
+    Given,
+    Kind,
+    Refused,
+    Stated,
+    Trouble,
+    Wrong,
+    listed,
+    whole,
+    words,
+)
+from judgerun.simulate.events import Stream, event, pieces
 
-from judgerun.simulate.ask import Ask, Given, Wrong
-
-Body = dict[str, Any]
-
-PATHS: Mapping[str, Literal["chat", "embed"]] = {"/chat/completions": "chat", "/embeddings": "embed"}
+PATHS: Mapping[str, Kind] = {"/chat/completions": "chat", "/embeddings": "embed"}
 """Paths under the base URL, with the kind of call."""
 
 CAPS = ("max_completion_tokens", "max_tokens")
 
 
-def read(path: str, raw: bytes) -> Ask:
+def read(call: Call) -> Ask:
     """The call that a body makes. Raises Wrong."""
-    try:
-        body = orjson.loads(raw)
-    except orjson.JSONDecodeError:
-        raise Wrong("the body is no JSON") from None
-    if not isinstance(body, dict) or not isinstance(body.get("model"), str):
+    body = call.body()
+    if not isinstance(body.get("model"), str):
         raise Wrong("you must provide a model parameter")
-    digest = hashlib.blake2b(raw, digest_size=16).hexdigest()
-    return _chat(body, digest) if PATHS[path] == "chat" else _embed(body, digest)
+    return _chat(body, call.digest) if PATHS[call.path] == "chat" else _embed(body, call.digest)
 
 
-def _chat(body: dict[str, Any], digest: str) -> Ask:
+def _chat(body: Body, digest: str) -> Ask:
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
         raise Wrong("'messages' must be a list that is not empty")
-    if body.get("stream") or body.get("n", 1) != 1:
-        raise Wrong("this provider neither streams nor answers n times")
-    caps = [body[name] for name in CAPS if body.get(name) is not None]
-    if any(not isinstance(cap, int) or cap < 1 for cap in caps):
-        raise Wrong("the output cap must be a whole number above 0")
+    if body.get("n", 1) != 1:
+        raise Wrong("this provider does not answer n times")
+    caps = [cap for name in CAPS if (cap := whole(body, name)) is not None]
+    thinking, effort = _thinking(body)
     return Ask(
         kind="chat",
         model=body["model"],
         digest=digest,
         messages=tuple(_message(message) for message in messages),
         cap=min(caps, default=None),
-        thinking=_thinking(body),
+        thinking=thinking,
+        effort=effort,
         schema=_schema(body.get("response_format")),
+        stream=bool(body.get("stream")),
+        stream_usage=bool((body.get("stream_options") or {}).get("include_usage")),
     )
 
 
 def _message(message: Any) -> tuple[str, str]:
     if not isinstance(message, dict) or not isinstance(message.get("role"), str):
         raise Wrong("a message has a role and a content")
-    content = message.get("content")
-    if isinstance(content, list):
-        content = "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
-    if not isinstance(content, str):
-        raise Wrong("a message's content is text")
-    return message["role"], content
+    return message["role"], words(message.get("content"))
 
 
-def _thinking(body: dict[str, Any]) -> bool | None:
-    switch = body.get("thinking")
-    if isinstance(switch, dict):
-        return switch.get("type") != "disabled"
-    effort = body.get("reasoning_effort")
-    return None if effort is None else effort != "none"
+def _thinking(body: Body) -> tuple[bool | None, float]:
+    """The switches of openai, of deepseek, of openrouter, and of servers that hand arguments to a chat template."""
+    template = body.get("chat_template_kwargs") or {}
+    if "enable_thinking" in template:
+        return bool(template["enable_thinking"]), 1.0
+    reasoning, switch = body.get("reasoning"), body.get("thinking")
+    effort = reasoning.get("effort") if isinstance(reasoning, dict) else body.get("reasoning_effort")
+    if isinstance(switch, dict) and switch.get("type") == "disabled":
+        return False, 1.0
+    if isinstance(effort, str):
+        return effort != "none", EFFORTS.get(effort, 1.0)
+    if isinstance(reasoning, dict) and "enabled" in reasoning:
+        return bool(reasoning["enabled"]), 1.0
+    return (True if isinstance(switch, dict) else None), 1.0
 
 
 def _schema(form: Any) -> Any:
-    if not isinstance(form, dict):
-        return None
-    if form.get("type") == "json_schema":
+    if isinstance(form, dict) and form.get("type") == "json_schema":
         return form.get("json_schema", {}).get("schema")
     return None
 
 
-def _embed(body: dict[str, Any], digest: str) -> Ask:
-    texts = body.get("input")
-    texts = [texts] if isinstance(texts, str) else texts
-    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) and text for text in texts):
-        raise Wrong("'input' must be a text or a list of texts, none of them empty")
-    dimensions = body.get("dimensions")
-    if dimensions is not None and (not isinstance(dimensions, int) or not 1 <= dimensions <= 8192):
-        raise Wrong("'dimensions' must be a whole number from 1 to 8192")
+def _embed(body: Body, digest: str) -> Ask:
+    role = body.get("input_type")
     return Ask(
         kind="embed",
         model=body["model"],
         digest=digest,
-        texts=tuple(texts),
-        dimensions=dimensions,
-        base64=body.get("encoding_format") == "base64",
+        texts=listed(body.get("input"), "input"),
+        role=role if isinstance(role, str) else "",
+        dimensions=whole(body, "dimensions", most=DIMENSIONS_MAX),
+        form=forms.known(body.get("encoding_format") or "float"),
     )
 
 
-def write(ask: Ask, given: Given) -> dict[str, Any]:
+def write(ask: Ask, given: Given) -> Body:
     """The body of a success."""
     return _completion(ask, given) if ask.kind == "chat" else _embeddings(ask, given)
 
 
-def _completion(ask: Ask, given: Given) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": given.text, "refusal": given.refusal}
+def _completion(ask: Ask, given: Given) -> Body:
     return {
         "id": f"chatcmpl-{ask.digest[:24]}",
         "object": "chat.completion",
         "created": 0,
         "model": ask.model,
         "system_fingerprint": "fp_simulated",
-        "choices": [{"index": 0, "message": message, "finish_reason": given.finish}],
+        "choices": [_choice(given)],
         "usage": {
             "prompt_tokens": given.input,
             "completion_tokens": given.output,
@@ -121,26 +124,92 @@ def _completion(ask: Ask, given: Given) -> dict[str, Any]:
     }
 
 
-def _embeddings(ask: Ask, given: Given) -> dict[str, Any]:
-    vectors = given.vectors or []
+def _choice(given: Given) -> Body:
+    """What a filter blocked has no message at all, as Azure writes it."""
+    if given.finish == "blocked":
+        return {
+            "index": 0,
+            "finish_reason": "content_filter",
+            "content_filter_results": {"violence": {"filtered": True, "severity": "high"}},
+        }
+    message = {"role": "assistant", "content": given.text, "refusal": given.refusal}
+    return {"index": 0, "message": message, "finish_reason": given.finish}
+
+
+def _embeddings(ask: Ask, given: Given) -> Body:
     data = [
-        {"object": "embedding", "index": n, "embedding": _packed(vector) if ask.base64 else vector}
-        for n, vector in enumerate(vectors)
+        {"object": "embedding", "index": n, "embedding": forms.written(vector, ask.form)}
+        for n, vector in enumerate(given.vectors or [])
     ]
     usage = {"prompt_tokens": given.input, "total_tokens": given.input}
     return {"object": "list", "model": ask.model, "data": data, "usage": usage}
 
 
-def _packed(vector: list[float]) -> str:
-    return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
+def _events(ask: Ask, body: Body) -> list[bytes]:
+    """A whole answer as events: the role, the text in pieces, the finish, the usage where it was asked for, the end."""
+    head = {name: body[name] for name in ("id", "created", "model", "system_fingerprint")}
+    head["object"] = "chat.completion.chunk"
+    if ask.stream_usage:
+        head["usage"] = None
+    made = [event({**head, "choices": [chunk]}) for choice in body["choices"] for chunk in _chunks(choice)]
+    if ask.stream_usage and "usage" in body:
+        made.append(event({**head, "choices": [], "usage": body["usage"]}))
+    return [*made, event(b"[DONE]")]
 
 
-def error(kind: str, message: str, code: str | None = None) -> dict[str, Any]:
-    """The body of an error."""
-    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+def _chunks(choice: Body) -> list[Body]:
+    """The events of a choice, each with what it adds to the message."""
+    message = choice.get("message", {})
+    deltas: list[Body] = [{"role": "assistant", "content": ""}]
+    for name in ("reasoning_content", "refusal", "content"):
+        deltas += [{name: piece} for piece in pieces(message.get(name))]
+    made = [{"index": choice["index"], "delta": delta, "finish_reason": None} for delta in deltas]
+    if "finish_reason" in choice:
+        made.append({"index": choice["index"], "delta": {}, "finish_reason": choice["finish_reason"]})
+    return made
 
 
-def models(names: list[str]) -> dict[str, Any]:
+def _broken(refused: Refused) -> bytes:
+    """An error in the middle of a stream."""
+    return event(refused.body)
+
+
+STREAM = Stream(events=_events, broken=_broken)
+
+
+ERRORS: Mapping[str, tuple[int, str, str | None]] = {
+    "request": (400, "invalid_request_error", None),
+    "missing": (404, "invalid_request_error", None),
+    "context": (400, "invalid_request_error", "context_length_exceeded"),
+    "limit": (429, "rate_limit_error", "rate_limit_exceeded"),
+    "quota": (429, "insufficient_quota", "insufficient_quota"),
+    "key": (401, "invalid_request_error", "invalid_api_key"),
+    "server": (500, "server_error", None),
+    "overload": (529, "server_error", None),
+    "timeout": (504, "server_error", None),
+}
+"""Status, type and code. OpenAI itself says 503 of an overload; 529 is what proxies before it were seen to send."""
+
+
+def error(trouble: Trouble) -> Refused:
+    """A trouble in the words of this dialect."""
+    status, kind, code = ERRORS[trouble.kind]
+    return Refused(
+        status=status, body={"error": {"message": trouble.message, "type": kind, "param": None, "code": code}}
+    )
+
+
+def limits(stated: Sequence[Stated], wall: float) -> Mapping[str, str]:
+    """Headers that tell how the limits stand."""
+    made = {}
+    for one in stated:
+        made[f"x-ratelimit-limit-{one.unit}"] = str(one.limit)
+        made[f"x-ratelimit-remaining-{one.unit}"] = str(one.remaining)
+        made[f"x-ratelimit-reset-{one.unit}"] = f"{one.reset:.3f}s"
+    return made
+
+
+def models(names: list[str]) -> Body:
     """The body of /models."""
     return {"object": "list", "data": [{"id": name, "object": "model", "owned_by": "simulated"} for name in names]}
 
@@ -169,21 +238,24 @@ def _duplicate(body: Body) -> None:
     body["choices" if "choices" in body else "data"] *= 2
 
 
-def _error_200(body: Body) -> None:
-    body.clear()
-    body.update(error("server_error", "the upstream had a bad moment", "upstream_error"))
+def _reasoning_content(body: Body) -> None:
+    message = body["choices"][0]["message"]
+    message["content"], message["reasoning_content"] = "", message["content"]
 
 
-def _vector_size(body: Body) -> None:
+def vector_size(body: Body) -> None:
+    """The last vector has another size."""
     last = body["data"][-1]
     last["embedding"] = last["embedding"][:8] if len(last["embedding"]) > 8 else last["embedding"] * 2
 
 
-def _vector_nan(body: Body) -> None:
-    body["data"][0]["embedding"] = [None, *body["data"][0]["embedding"][1:]]  # as JSON writes a NaN
+def vector_nan(body: Body) -> None:
+    """The first vector holds a NaN, as JSON writes it."""
+    body["data"][0]["embedding"] = [None, *body["data"][0]["embedding"][1:]]
 
 
-def _vector_permuted(body: Body) -> None:
+def vector_permuted(body: Body) -> None:
+    """The vectors stand in another order, with their right indices."""
     body["data"].reverse()
 
 
@@ -194,9 +266,9 @@ SPOILS: Mapping[str, Callable[[Body], None]] = {
     "usage_zero": _usage_zero,
     "other_model": _other_model,
     "duplicate": _duplicate,
-    "error_200": _error_200,
-    "vector_size": _vector_size,
-    "vector_nan": _vector_nan,
-    "vector_permuted": _vector_permuted,
+    "reasoning_content": _reasoning_content,
+    "vector_size": vector_size,
+    "vector_nan": vector_nan,
+    "vector_permuted": vector_permuted,
 }
 """What these faults do to a body of this shape."""

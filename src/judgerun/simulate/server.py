@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import signal
 import sys
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
 
 import orjson
 from aiohttp import web
 
 from judgerun.simulate import deliver, openai, spoil
-from judgerun.simulate.ask import Ask, Given, Wrong
+from judgerun.simulate.ask import Ask, Call, Given, Stated, Trouble, Wrong, tokens, words
 from judgerun.simulate.bill import Bill, read_tariffs
+from judgerun.simulate.dialects import BASES, DIALECTS, Dialect
 from judgerun.simulate.faults import FAULTS, befall, parse
 from judgerun.simulate.gauge import Gauge
 from judgerun.simulate.law import Law, give, habit, latency
@@ -26,26 +27,22 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 FLOOD_BYTES = 33 * 2**20
 REQUEST_BYTES_MAX = 64 * 2**20
 
+NOTHING_LEFT = (
+    Stated(unit="requests", limit=60, remaining=0, reset=20.0),
+    Stated(unit="tokens", limit=100_000, remaining=0, reset=20.0),
+)
+TROUBLES: Mapping[str, Trouble] = {
+    "quota": Trouble(
+        kind="quota", message="You exceeded your current quota, please check your plan and billing details."
+    ),
+    "401": Trouble(kind="key", message="Incorrect API key provided."),
+    "500": Trouble(kind="server", message="the server had an error"),
+    "529": Trouble(kind="overload", message="the model is overloaded, try again later"),
+    "504": Trouble(kind="timeout", message="the gateway waited long enough"),
+}
+"""Faults that are an error in the dialect's own words."""
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-class Dialect(Protocol):
-    """What a dialect's module offers; a new dialect is one new file and one more entry in DIALECTS."""
-
-    @property
-    def PATHS(self) -> Mapping[str, Any]: ...
-
-    @property
-    def SPOILS(self) -> Mapping[str, Callable[[dict[str, Any]], None]]: ...
-
-    def read(self, path: str, raw: bytes) -> Ask: ...
-
-    def write(self, ask: Ask, given: Given) -> dict[str, Any]: ...
-
-    def error(self, kind: str, message: str, code: str | None = None) -> dict[str, Any]: ...
-
-
-DIALECTS: tuple[Dialect, ...] = (openai,)
 
 
 class Simulator:
@@ -77,15 +74,16 @@ class Simulator:
         self._came: Counter[str] = Counter()
 
     def app(self) -> web.Application:
-        """The application: every path both at the root and under /v1."""
+        """The application: each dialect under its bases, the rest at the root and under /v1."""
         app = web.Application(client_max_size=REQUEST_BYTES_MAX)
+        for name, dialect in DIALECTS.items():
+            for base, path in itertools.product(BASES[name], dialect.PATHS):
+                app.router.add_post(base + path, self._handler(dialect, path))
         for base in ("", "/v1"):
-            for dialect in DIALECTS:
-                for path in dialect.PATHS:
-                    app.router.add_post(base + path, self._handler(dialect, path))
             app.router.add_get(f"{base}/models", self._list)
             app.router.add_get(f"{base}/bill", self._totals)
             app.router.add_get(f"{base}/stats", self._statistics)
+            app.router.add_post(f"{base}/tokenize", self._tokenize)
         return app
 
     async def _list(self, _: web.Request) -> web.Response:
@@ -96,6 +94,18 @@ class Simulator:
 
     async def _statistics(self, _: web.Request) -> web.Response:
         return deliver.answer(200, self.gauge.statistics())
+
+    async def _tokenize(self, request: web.Request) -> web.Response:
+        """The tokens of a `content`, a `prompt` or `messages`, as llama.cpp and vllm tell them."""
+        try:
+            body = Call(path="/tokenize", raw=await request.read()).body()
+            if "messages" in body:
+                count = openai.read(Call(path="/chat/completions", raw=await request.read())).input
+            else:
+                count = tokens(words(body.get("content", body.get("prompt"))))
+        except Wrong as wrong:
+            return deliver.refusal(openai.error(Trouble(kind="request", message=str(wrong))))
+        return deliver.answer(200, {"tokens": list(range(count)), "count": count})
 
     def _handler(self, dialect: Dialect, path: str) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
@@ -116,10 +126,13 @@ class Simulator:
     async def _call(self, request: web.Request, dialect: Dialect, path: str) -> web.StreamResponse:
         """One call: limits, a fault, an answer, the bill, the wire."""
         try:
-            ask = dialect.read(path, await request.read())
+            ask = dialect.read(await _read(request, path))
         except Wrong as wrong:
             self._charge(request, None, None, None)
-            return deliver.answer(400, dialect.error("invalid_request_error", str(wrong)))
+            return deliver.refusal(dialect.error(Trouble(kind="request", message=str(wrong))))
+        if ask.kind == "count":
+            self._charge(request, ask, None, None)
+            return deliver.answer(200, dialect.write(ask, Given(input=ask.input)))
         nth = self._came[ask.digest]
         self._came[ask.digest] += 1
         law = habit(self._seed, ask.model, self._models)
@@ -135,70 +148,88 @@ class Simulator:
         spoil.made(fault, ask, given)
         self._charge(request, ask, given, fault)  # from here the work is done, whoever still listens
         await asyncio.sleep(self._pace * latency(self._seed, law, ask, given, nth))
-        raw = spoil.written(fault, dialect.write(ask, given), dialect.SPOILS)
-        return await deliver.success(request, raw, fault, wall=self._wall(), flood=self._flood_bytes)
+        if fault == "504":
+            return self._refuse(request, dialect, fault)
+        return await self._deliver(request, dialect, ask, given, fault)
+
+    async def _deliver(
+        self, request: web.Request, dialect: Dialect, ask: Ask, given: Given, fault: str | None
+    ) -> web.StreamResponse:
+        """The answer in the dialect's words, whole or as a stream, as the fault leaves it."""
+        body = dialect.write(ask, given)
+        if fault is not None and fault in dialect.SPOILS:
+            dialect.SPOILS[fault](body)
+        error = dialect.error(Trouble(kind="server", message="the upstream had a bad moment"))
+        stated = self.gauge.stated(self._now()) if fault != "stated_limits" else NOTHING_LEFT
+        headers = {"Content-Type": "application/json", **dialect.limits(stated, self._wall())}
+        if ask.stream and dialect.STREAM is not None:
+            headers["Content-Type"] = "text/event-stream; charset=utf-8"
+            parts = spoil.streamed(fault, ask, body, dialect.STREAM, error)
+        else:
+            parts = [spoil.written(fault, body, error)]
+        return await deliver.success(request, parts, fault, headers, wall=self._wall(), flood=self._flood_bytes)
 
     def _limits(self, request: web.Request, dialect: Dialect, ask: Ask, law: Law) -> web.Response | None:
         """The refusal of a call that comes too early or is too long."""
         wait = self.gauge.admit(self._now(), ask.model)
         if wait is not None:
             self._charge(request, ask, None, "limit")
-            body = dialect.error("rate_limit_error", "requests per minute exceeded", "rate_limit_exceeded")
-            return deliver.answer(429, body, {"Retry-After": f"{wait:.3f}"})
+            refused = dialect.error(Trouble(kind="limit", message="requests per minute exceeded", wait=wait))
+            return deliver.refusal(refused, {"Retry-After": f"{wait:.3f}"})
         needed = ask.input + (ask.cap or 0)
+        if ask.kind == "embed":
+            needed = 0 if ask.truncate else max(map(tokens, ask.texts))
         if needed > law.context:
             self._charge(request, ask, None, "context")
             told = f"this model's maximum context length is {law.context} tokens; the request needs {needed}"
-            return deliver.answer(400, dialect.error("invalid_request_error", told, "context_length_exceeded"))
+            return deliver.refusal(dialect.error(Trouble(kind="context", message=told)))
         return None
 
     def _refuse(self, request: web.Request, dialect: Dialect, fault: str) -> web.Response:
-        """A fault before anything was generated."""
+        """A fault instead of an answer."""
         match fault:
             case "drop_before":
                 return deliver.drop(request)
-            case "quota":
-                told = "You exceeded your current quota, please check your plan and billing details."
-                return deliver.answer(429, dialect.error("insufficient_quota", told, "insufficient_quota"))
-            case "401":
-                told = "Incorrect API key provided."
-                return deliver.answer(401, dialect.error("invalid_request_error", told, "invalid_api_key"))
             case "502":
                 return web.Response(status=502, text="<html><h1>502 Bad Gateway</h1></html>", content_type="text/html")
             case "503":
                 return web.Response(status=503)
-            case "500" | "529":
-                return deliver.answer(int(fault), dialect.error("server_error", "the server had an error"))
-        body = dialect.error("rate_limit_error", "too many requests, slow down", "rate_limit_exceeded")
-        return deliver.limited(fault, body, self._wall())
+        trouble = TROUBLES.get(fault)
+        if trouble is not None:
+            return deliver.refusal(dialect.error(trouble))
+        wait = deliver.PATIENCE.get(fault)
+        refused = dialect.error(Trouble(kind="limit", message="too many requests, slow down", wait=wait))
+        if fault == "429_date":
+            return deliver.refusal(refused, deliver.dated(self._wall()))
+        return deliver.refusal(refused, None if wait is None else {"Retry-After": f"{wait:.0f}"})
 
     def _charge(self, request: web.Request, ask: Ask | None, given: Given | None, fault: str | None) -> None:
         """A row in the books; nothing is charged where nothing was made."""
         model = "" if ask is None else ask.model
         made = given if given is not None else Given()
-        nanos = self.bill.tariff(model).charge(
-            fresh=made.input - made.cached, cached=made.cached, visible=made.visible, reasoning=made.reasoning
-        )
-        self.bill.write(
-            {
-                "at": self._wall(),
-                "attempt": request.headers.get("x-judgerun-attempt"),
-                "path": request.path,
-                "model": model,
-                "input": made.input,
-                "cached": made.cached,
-                "output": made.output,
-                "reasoning": made.reasoning,
-                "nanos": nanos,
-                "finish": None if given is None else made.finish,
-                "fault": fault,
-                "billed": given is not None,
-            }
+        self.bill.enter(
+            made,
+            model=model,
+            fault=fault,
+            billed=given is not None,
+            at=self._wall(),
+            attempt=request.headers.get("x-judgerun-attempt"),
+            path=request.path,
         )
 
     @staticmethod
     def _now() -> float:
         return asyncio.get_running_loop().time()
+
+
+async def _read(request: web.Request, path: str) -> Call:
+    return Call(
+        path=path,
+        raw=await request.read(),
+        match=dict(request.match_info),
+        query=dict(request.query),
+        headers={name.lower(): value for name, value in request.headers.items()},
+    )
 
 
 def serve(
@@ -212,7 +243,8 @@ def serve(
     pace: float = 1.0,
     requests_per_minute: int | None = None,
 ) -> int:
-    """Serve until SIGINT or SIGTERM. Prints one line of JSON on stdout when ready: {"ready": true, "url": base URL}.
+    """Serve until SIGINT or SIGTERM. Prints one line of JSON on stdout when ready: {"ready": true, "url": base URL,
+    "urls": {dialect: base URL}}.
 
     `bill`: a file that gets a line of JSON for each call. `faults` and `prices`: see `faults.parse` and `bill.read_tariffs`.
     Returns the exit code: 0, or 2 where an argument cannot be acted on (told on stderr).
@@ -253,7 +285,9 @@ async def _serve(simulator: Simulator, host: str, port: int) -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         name, bound = runner.addresses[0][:2]
-        ready = {"ready": True, "url": f"http://{f'[{name}]' if ':' in name else name}:{bound}/v1"}
+        host = f"http://{f'[{name}]' if ':' in name else name}:{bound}"
+        urls = {dialect: host + bases[0] for dialect, bases in BASES.items()}
+        ready = {"ready": True, "url": f"{host}/v1", "urls": urls}
         sys.stdout.write(orjson.dumps(ready).decode() + "\n")
         sys.stdout.flush()
         await stop.wait()

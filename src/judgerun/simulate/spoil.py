@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
 import orjson
 
-from judgerun.simulate.ask import Ask, Given
-
-Body = dict[str, Any]
+from judgerun.simulate.ask import Ask, Body, Given, Refused, cut, tokens
+from judgerun.simulate.events import Stream
+from judgerun.simulate.law import MUSING
 
 
 def made(fault: str | None, ask: Ask, given: Given) -> None:
@@ -23,6 +20,13 @@ def made(fault: str | None, ask: Ask, given: Given) -> None:
             given.text, given.finish = None, "content_filter"
         case "refusal":
             given.text, given.refusal = None, "I cannot help with that."
+        case "block":
+            given.text, given.finish, given.visible, given.reasoning = None, "blocked", 0, 0
+        case "no_parts":
+            given.text, given.finish, given.thoughts = "", "length", MUSING
+            given.visible, given.reasoning = 0, ask.cap or max(given.output, 1)
+        case "think_tag":
+            _tagged(ask, given)
         case "empty":
             given.text, given.visible = "", 0
         case "finish_null":
@@ -31,14 +35,35 @@ def made(fault: str | None, ask: Ask, given: Given) -> None:
             given.finish = "wandered_off"
 
 
-def written(fault: str | None, body: Body, shapes: Mapping[str, Callable[[Body], None]]) -> bytes:
-    """The bytes of the body, as the fault leaves them; `shapes` are the dialect's own ways to spoil it."""
-    if fault is not None and fault in shapes:
-        shapes[fault](body)
-    raw = orjson.dumps(body)
+def _tagged(ask: Ask, given: Given) -> None:
+    """Reasoning in tags before the answer, both inside the cap."""
+    whole = f"<think>Hm.</think>\n{given.text}"
+    given.text = whole if ask.cap is None else cut(whole, ask.cap - given.reasoning)
+    given.visible = tokens(given.text)
+    if given.text != whole:
+        given.finish = "length"
+
+
+def written(fault: str | None, body: Body, error: Refused) -> bytes:
+    """The bytes of the body, as the fault leaves them; `error` is what stands in a 200 in its stead."""
+    raw = orjson.dumps(error.body if fault == "error_200" else body)
     match fault:
         case "garbage":
             return b"<html>it works</html>"
         case "truncated":
             return raw[: len(raw) * 2 // 3]
     return raw
+
+
+def streamed(fault: str | None, ask: Ask, body: Body, stream: Stream, error: Refused) -> list[bytes]:
+    """The events of the body, as the fault leaves them; `error` is what breaks in. What spoils a body has spoilt it before."""
+    match fault:
+        case "garbage":
+            return [b"<html>it works</html>"]
+        case "truncated":
+            events = stream.events(ask, body)
+            return events[: len(events) // 2]
+        case "error_200":
+            events = stream.events(ask, body)
+            return [*events[: len(events) // 2], stream.broken(error)]
+    return stream.events(ask, body)
