@@ -12,26 +12,12 @@ from judgerun.model.experiment import Deployment
 from judgerun.model.profile import Profile
 from judgerun.model.reply import Failure, Finish, Reply
 from judgerun.model.request import Request, digest
-from judgerun.providers import fault, usage, vectors
+from judgerun.providers import body as bodies
+from judgerun.providers import facts, fault, stream, usage, vectors
+from judgerun.providers.facts import Facts
 from judgerun.providers.wire import WireCall, WireReply
 
-VERSION = "openai/1"
-"""Part of every request key: raised whenever the same payload would become other bytes."""
-
-CAP_FIELD = "max_completion_tokens"
-"""The output cap's field, where no deployment and no model names another."""
-
-EFFORT: Mapping[str, Mapping[str, Any]] = {
-    "off": {"reasoning_effort": "none"},
-    "low": {"reasoning_effort": "low"},
-    "medium": {"reasoning_effort": "medium"},
-    "high": {"reasoning_effort": "high"},
-}
-EFFORTS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
-    # Its own switch turns thinking off; "none" is no word of its chat endpoint.
-    "deepseek": {**EFFORT, "off": {"thinking": {"type": "disabled"}}},
-}
-"""What `thinking` becomes. Servers of one's own that know another switch take it through `extra`."""
+NAME = "openai"
 
 FINISH: Mapping[str, Finish] = {
     "stop": Finish.STOP,
@@ -44,6 +30,9 @@ FINISH: Mapping[str, Finish] = {
     "model_length": Finish.LENGTH,  # mistral: the context window ended it
     "model_context_window_exceeded": Finish.LENGTH,
     "content_filter": Finish.FILTER,
+    "safety": Finish.FILTER,  # Gemini's own words, as openrouter tells them
+    "recitation": Finish.FILTER,
+    "prohibited_content": Finish.FILTER,
     "sensitive": Finish.FILTER,  # zhipu
     "refusal": Finish.REFUSAL,
     "tool_calls": Finish.TOOL,
@@ -57,33 +46,45 @@ FINISH: Mapping[str, Finish] = {
 """A word that does not stand here is `unknown`, never `stop`."""
 
 
+_LESS = frozenset({Finish.LENGTH, Finish.FILTER, Finish.REFUSAL})
+"""What a router's `stop` may hide: the upstream's own word is believed where it says one of these."""
+
 _CHAT = frozenset({"model", "messages", "temperature", "max_output_tokens", "thinking", "extra"})
 _EMBED = frozenset({"model", "text", "role", "dimensions", "input_type", "normalize", "max_input_tokens", "extra"})
+_SENT = frozenset(
+    {
+        "temperature",
+        "max_output_tokens",
+        "thinking",
+        "extra",
+        "dimensions",
+        "instruction",
+        "input_type",
+        "normalize",
+        "max_input_tokens",
+    }
+)
 
 
 def profile(deployment: Deployment) -> Profile:
-    """What plan and files must know of this dialect at this deployment."""
+    """What plan and files must know of this dialect at this deployment. Its own table goes before the facts of the server that it
+    is like, and these before the dialect's.
+
+    The adapter is the dialect and the version of the server's facts: part of every request key.
+    """
+    known = facts.of(deployment)
+    words = {*known.thinking, *deployment.thinking}
     return Profile(
-        dialect="openai",
-        adapter=VERSION,
+        dialect=NAME,
+        adapter=f"{NAME}/{known.version}",
         chat=True,
         embed=True,
-        thinking=frozenset(EFFORT),
-        # DeepSeek has been seen to answer with a few tokens more than its cap: a hold needs a ceiling of its own.
-        reasoning="unknown" if deployment.builtin and deployment.name == "deepseek" else "inside",
-        parameters=frozenset(
-            {
-                "temperature",
-                "max_output_tokens",
-                "thinking",
-                "extra",
-                "dimensions",
-                "instruction",
-                "input_type",
-                "normalize",
-                "max_input_tokens",
-            }
-        ),
+        thinking=frozenset(words | {"tokens"} if known.tokens else words),
+        reasoning=deployment.reasoning or known.reasoning,
+        answer=deployment.answer or known.answer,
+        texts_max=known.texts_max,
+        texts_tokens_max=known.texts_tokens_max,
+        parameters=_SENT,
     )
 
 
@@ -98,35 +99,41 @@ def encode(requests: Sequence[Request], deployment: Deployment) -> WireCall:
     if first.kind == "chat":
         invariant(len(requests) == 1, "a chat call carries one request")
         return WireCall(path="/chat/completions", body=orjson.dumps(_chat_body(first, deployment)))
-    return WireCall(path="/embeddings", body=orjson.dumps(_embed_body(requests)))
+    return WireCall(path="/embeddings", body=orjson.dumps(_embed_body(requests, deployment)))
 
 
 def _chat_body(request: Request, deployment: Deployment) -> dict[str, Any]:
-    payload = request.payload
+    payload, known = request.payload, facts.of(deployment)
     invariant(payload.keys() <= _CHAT, f"the openai dialect cannot send {sorted(payload.keys() - _CHAT)}")
-    # What we own goes in last: nothing in `extra` may lift the cap that a reservation counted on.
-    body: dict[str, Any] = {"model": None, "messages": None, **payload.get("extra", {})}
-    body["model"], body["messages"] = payload["model"], payload["messages"]
-    if "temperature" in payload:
-        body["temperature"] = payload["temperature"]
+    words = request.adapter.split()  # the adapter in the request's own key says how it goes out
+    owned = {name: payload[name] for name in ("model", "messages", "temperature") if name in payload}
     if "max_output_tokens" in payload:
-        body[_cap_field(request)] = payload["max_output_tokens"]
+        owned[_cap_field(words, known)] = payload["max_output_tokens"]
+    body: dict[str, Any] = {"model": None, "messages": None, **payload.get("extra", {}), **owned}
     if "thinking" in payload:
-        body.update(EFFORTS.get(deployment.name if deployment.builtin else "", EFFORT)[payload["thinking"]])
+        fields = facts.thinking(payload["thinking"], deployment)
+        invariant(fields is not None, f"{deployment.name} cannot be told to think {payload['thinking']!r}")
+        # What we own goes in last: no other field may lift the cap that a reservation counted on.
+        body = {**bodies.merged(body, fields or {}), **owned}
+    if "stream" in words:
+        body["stream"] = True
+        if known.include_usage:
+            body["stream_options"] = {"include_usage": True}
     return body
 
 
-def _cap_field(request: Request) -> str:
-    """The output cap's field: the adapter in the request's own key says where it is not the dialect's (`openai/1 cap=FIELD`)."""
-    words = request.adapter.split()[1:]
-    return next((word.removeprefix("cap=") for word in words if word.startswith("cap=")), CAP_FIELD)
+def _cap_field(words: Sequence[str], known: Facts) -> str:
+    """The output cap's field: the one in the adapter (`openai/1 cap=FIELD`), else the server's."""
+    return next((word.removeprefix("cap=") for word in words if word.startswith("cap=")), known.cap_field)
 
 
-def _embed_body(requests: Sequence[Request]) -> dict[str, Any]:
+def _embed_body(requests: Sequence[Request], deployment: Deployment) -> dict[str, Any]:
     payload = requests[0].payload
     invariant(payload.keys() <= _EMBED, f"the openai dialect cannot send {sorted(payload.keys() - _EMBED)}")
+    # Built-in deployments have been asked for floats since version 1; base64 is the same numbers in a quarter of the bytes.
+    packed = deployment.like is not None and facts.of(deployment).base64
     return {
-        "encoding_format": "float",
+        "encoding_format": "base64" if packed else "float",
         **payload.get("extra", {}),
         "model": payload["model"],
         "input": [request.payload["text"] for request in requests],
@@ -136,53 +143,115 @@ def _embed_body(requests: Sequence[Request]) -> dict[str, Any]:
 
 def decode(requests: Sequence[Request], wire: WireReply, deployment: Deployment) -> tuple[Reply, ...] | Failure:
     """The replies in the order of the requests, or why there are none. The status is a success (2xx)."""
-    try:
-        body = orjson.loads(wire.body)
-    except orjson.JSONDecodeError as error:
-        return fault.malformed(wire, f"the body is no JSON: {error}")
-    if not isinstance(body, dict):
-        return fault.malformed(wire, "the body is no JSON object")
-    if body.get("error"):
-        return fault.in_band(body["error"], wire)
-    if requests[0].kind == "embed":
-        return vectors.decode(requests, body, wire)
-    return _chat(body, wire)
+    held = _streamed(wire) if stream.streamed(wire) else bodies.read(wire)
+    if isinstance(held, Failure):
+        return held
+    return vectors.decode(requests, held, wire) if requests[0].kind == "embed" else _chat(held, wire)
+
+
+def _streamed(wire: WireReply) -> dict[str, Any] | Failure:
+    """The body that a stream adds up to: the pieces of its first choice joined, of everything else the last word."""
+    body: dict[str, Any] = {}
+    choice: dict[str, Any] = {}
+    pieces: dict[str, list[Any]] = {"content": [], "reasoning": [], "refusal": []}
+    done = False
+    for event in stream.events(wire.body):
+        if event.data == stream.DONE:
+            done = True
+            break
+        try:
+            chunk = orjson.loads(event.data)
+        except orjson.JSONDecodeError:
+            return fault.malformed(wire, "an event of the stream is no JSON: it was cut off")
+        if not isinstance(chunk, dict):
+            return fault.malformed(wire, "an event of the stream is no JSON object")
+        if event.name == "error" or chunk.get("error"):
+            return fault.in_band(chunk.get("error") or chunk, wire)
+        body |= {name: value for name, value in chunk.items() if value is not None}
+        for piece in bodies.objects(chunk.get("choices")) or ():
+            if not piece.get("index"):
+                _join(choice, pieces, piece)
+    if not done and choice.get("finish_reason") is None:
+        return fault.malformed(wire, "the stream was cut off: it told neither a finish reason nor [DONE]")
+    joined = {name: bodies.text(held) for name, held in pieces.items()}
+    if joined["content"] is None:
+        return fault.malformed(wire, "a piece of the stream is neither text nor parts of text")
+    return {**body, "choices": [{**choice, "message": joined}] if choice else []}
+
+
+def _join(choice: dict[str, Any], pieces: Mapping[str, list[Any]], piece: Mapping[str, Any]) -> None:
+    """Add one piece of a choice to what there is of it; text that is none is kept as None."""
+    delta = bodies.mapping(piece.get("delta"))
+    pieces["content"].append(_text(delta.get("content", piece.get("text"))))
+    pieces["reasoning"].append(_thoughts(delta))
+    pieces["refusal"].append(delta.get("refusal") or "")
+    choice |= {"index": 0, **{name: value for name, value in piece.items() if value}}
 
 
 def _chat(body: Mapping[str, Any], wire: WireReply) -> tuple[Reply, ...] | Failure:
-    choices = body.get("choices")
-    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+    choices = bodies.objects(body.get("choices"))
+    if not choices:
         return fault.malformed(wire, "the body has no choices")
-    choice: Mapping[str, Any] = choices[0]
-    raw = choice.get("finish_reason")
-    finish_raw = raw if isinstance(raw, str) else None
-    finish = Finish.UNKNOWN if finish_raw is None else FINISH.get(finish_raw, Finish.UNKNOWN)
-    message = choice.get("message")
-    if not isinstance(message, dict):
-        if finish not in (Finish.FILTER, Finish.ERROR):  # these may come with nothing to say
-            return fault.malformed(wire, "the choice has no message")
-        message = {}
+    choice = choices[0]
+    finish, raw = _finish(choice)
+    if finish is Finish.ERROR or choice.get("error"):
+        return fault.in_band(choice.get("error") or {"message": f"it finished with {raw!r}"}, wire)
+    message = _message(choice, finish)
+    if message is None:
+        return fault.malformed(wire, "the choice has no message")
     text = _text(message.get("content"))
     if text is None:
         return fault.malformed(wire, "the message's content is neither text nor parts of text")
     refusal = message.get("refusal")
     if isinstance(refusal, str) and refusal.strip():
         finish, text = Finish.REFUSAL, text or refusal
-    served, print_ = body.get("model"), body.get("system_fingerprint")
-    told = body.get("usage")
+    told = body.get("usage") or bodies.mapping(body.get("x_groq")).get("usage")
     return (
         Reply(
             finish=finish,
-            finish_raw=finish_raw,
+            finish_raw=raw,
             text=text,
+            thoughts=_thoughts(message) if finish is Finish.STOP and not text.strip() else "",
             usage=usage.chat(told, said_something=bool(text)),
-            served_model=served if isinstance(served, str) else None,
-            fingerprint=print_ if isinstance(print_, str) and print_ else None,
+            served_model=bodies.word(body.get("model")),
+            fingerprint=" ".join(filter(None, map(bodies.word, map(body.get, _SERVED)))) or None,
+            reported_tokens=usage.total(told),
             reported_cost=usage.cost(told),
             raw=wire.body,
             raw_digest=digest(wire.body),
         ),
     )
+
+
+_SERVED = ("provider", "system_fingerprint")
+"""What tells one serving of a model from another: the upstream that a router chose, and the server's own mark."""
+
+
+def _finish(choice: Mapping[str, Any]) -> tuple[Finish, str | None]:
+    """The finish, and the words for it: the server's, then a router's upstream's, the stop string that ended it (a number is the
+    end token), and the categories that a filter names.
+    """
+    raw, native = choice.get("finish_reason"), bodies.word(choice.get("native_finish_reason"))
+    words = [raw] if isinstance(raw, str) else []
+    finish = FINISH.get(words[0], Finish.UNKNOWN) if words else Finish.UNKNOWN
+    if native is not None and native != raw:
+        words.append(f"native {native}")
+        upstream = FINISH.get(native.lower(), Finish.UNKNOWN)
+        finish = upstream if finish is Finish.STOP and upstream in _LESS else finish
+    words += [f"matched {held!r}" for held in map(choice.get, ("matched_stop", "stop_reason")) if isinstance(held, str)]
+    filters = bodies.mapping(choice.get("content_filter_results")).items()
+    words += [f"filtered {name}" for name, held in filters if bodies.mapping(held).get("filtered") is True]
+    return finish, "; ".join(words) if words else None
+
+
+def _message(choice: Mapping[str, Any], finish: Finish) -> Mapping[str, Any] | None:
+    """The message of a choice; a legacy completion has its text alone, and a filtered one may have nothing to say."""
+    message = choice.get("message")
+    if isinstance(message, dict):
+        return message
+    if isinstance(choice.get("text"), str):
+        return {"content": choice["text"]}
+    return {} if finish is Finish.FILTER else None
 
 
 def _text(content: Any) -> str | None:
@@ -191,6 +260,16 @@ def _text(content: Any) -> str | None:
         return content
     if content is None:
         return ""
-    if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
+    parts = bodies.objects(content)
+    if parts is None:
         return None
-    return "".join(str(part.get("text", "")) for part in content if part.get("type") == "text")
+    return bodies.text(part.get("text", "") for part in parts if part.get("type") == "text")
+
+
+def _thoughts(message: Mapping[str, Any]) -> str:
+    """The reasoning text beside an answer: a field of its own, or Mistral's thinking parts."""
+    told = message.get("reasoning_content") or message.get("reasoning")
+    if isinstance(told, str):
+        return told
+    parts = bodies.objects(message.get("content")) or []
+    return "".join(_text(part.get("thinking")) or "" for part in parts if part.get("type") == "thinking")

@@ -12,52 +12,81 @@ from judgerun.model.reply import Usage
 TOKENS_MAX = 10**9
 """More tokens than this in one call is no number of tokens."""
 
-_CACHED = ("prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens")  # deepseek, together, mistral
+
+class _Odd(Exception):
+    """What is told is no number of tokens, or contradicts itself."""
 
 
 def chat(told: Any, *, said_something: bool) -> Usage:
     """The buckets of a chat completion's `usage` object.
 
     `prompt_tokens` includes cached ones and `completion_tokens` includes reasoning, unless `total_tokens` shows that
-    reasoning came on top. `said_something`: the reply has visible text, so that 0 output tokens cannot be true.
+    reasoning came on top (xai tells how much, Gemini leaves it to the total). `said_something`: the reply has visible text, so
+    that 0 output tokens cannot be true.
     """
     if not isinstance(told, dict):
         return Usage()
-    fresh, read, write = _input(told)
-    visible, reasoning = _output(told, said_something=said_something)
-    return Usage(input_fresh=fresh, cache_read=read, cache_write=write, output_visible=visible, reasoning=reasoning)
+    try:
+        fresh, read, write, write_1h = _input(told)
+    except _Odd:
+        fresh = read = write = write_1h = None
+    try:
+        visible, reasoning = _output(told, said_something=said_something)
+    except _Odd:
+        visible = reasoning = None
+    return Usage(
+        input_fresh=fresh,
+        cache_read=read,
+        cache_write=write,
+        cache_write_1h=write_1h,
+        output_visible=visible,
+        reasoning=reasoning,
+    )
 
 
-def _input(told: Mapping[str, Any]) -> tuple[int | None, int | None, int | None]:
-    """Fresh, cache read and cache write; no prompt has 0 tokens."""
-    prompt = count(told.get("prompt_tokens"))
-    if not prompt:
-        return None, None, None
+def total(told: Any) -> int | None:
+    """The provider's own total, with which the buckets must agree."""
+    return count(told.get("total_tokens")) if isinstance(told, dict) else None
+
+
+def _input(told: Mapping[str, Any]) -> tuple[int | None, int | None, int | None, int | None]:
+    """Fresh, cache read, cache write for five minutes and for an hour; no prompt has 0 tokens."""
     details = _object(told.get("prompt_tokens_details"))
-    read = count(details.get("cached_tokens"))
-    if read is None:
-        read = next((n for n in map(count, map(told.get, _CACHED)) if n is not None), None)
-    write = count(details.get("cache_write_tokens"))
-    fresh = prompt - (read or 0) - (write or 0)
-    return (fresh, read, write) if fresh >= 0 else (None, None, None)
+    hit, miss = _one(told.get("prompt_cache_hit_tokens")), _one(told.get("prompt_cache_miss_tokens"))  # deepseek
+    both = None if hit is None or miss is None else hit + miss
+    prompt = _one(told.get("prompt_tokens"), both)
+    read = _one(details.get("cached_tokens"), hit, told.get("cached_tokens"), told.get("num_cached_tokens"))
+    write = _one(details.get("cache_write_tokens"), details.get("cache_creation_tokens"))  # openrouter, litellm
+    hour = _one(_object(details.get("cache_creation_token_details")).get("ephemeral_1h_input_tokens"))  # litellm
+    if not prompt:
+        return None, None, None, None
+    fresh = prompt - (read or 0) - (write if write is not None else hour or 0)
+    if write is not None and hour is not None:
+        write -= hour
+    if fresh < 0 or (write or 0) < 0:
+        raise _Odd
+    return fresh, read, write, hour
 
 
 def _output(told: Mapping[str, Any], *, said_something: bool) -> tuple[int | None, int | None]:
     """Visible and reasoning."""
-    completion = count(told.get("completion_tokens"))
+    completion, prompt, whole = (_one(told.get(f"{name}_tokens")) for name in ("completion", "prompt", "total"))
+    details = _object(told.get("completion_tokens_details"))
+    reasoning = _one(
+        details.get("reasoning_tokens"), told.get("reasoning_tokens")
+    )  # sglang tells it beside the details
     if completion is None or (completion == 0 and said_something):
         return None, None
-    reasoning = count(_object(told.get("completion_tokens_details")).get("reasoning_tokens"))
-    if reasoning is None:
-        reasoning = count(told.get("reasoning_tokens"))  # sglang
+    above = None if prompt is None or whole is None else whole - prompt - completion
+    if above and above > 0 and reasoning in (None, above):
+        return completion, above  # on top of the completion
     if reasoning is None:
         return completion, None
-    prompt, total = count(told.get("prompt_tokens")), count(told.get("total_tokens"))
-    if reasoning and prompt is not None and total == prompt + completion + reasoning:
-        return completion, reasoning  # xai: on top of the completion
     if reasoning == completion + 1:
         reasoning = completion  # sglang counts the closing tag: all of it was reasoning
-    return (completion - reasoning, reasoning) if reasoning <= completion else (None, None)
+    if reasoning > completion:
+        raise _Odd
+    return completion - reasoning, reasoning
 
 
 def embedded(told: Any) -> int | None:
@@ -91,6 +120,14 @@ def count(value: Any) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     return value if 0 <= value <= TOKENS_MAX else None
+
+
+def _one(*said: Any) -> int | None:
+    """The number that all who tell one agree on; None where nobody does."""
+    told = {count(value) for value in said if value is not None}
+    if len(told) > 1 or None in told:
+        raise _Odd
+    return next(iter(told), None)
 
 
 def _object(value: Any) -> Mapping[str, Any]:

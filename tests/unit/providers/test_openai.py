@@ -135,7 +135,6 @@ def test_the_same_request_always_has_the_same_bytes(parameters: dict[str, int], 
         ("content_filter", Finish.FILTER),
         ("sensitive", Finish.FILTER),
         ("tool_calls", Finish.TOOL),
-        ("insufficient_system_resource", Finish.ERROR),
         ("Stop", Finish.UNKNOWN),
         ("", Finish.UNKNOWN),
         (None, Finish.UNKNOWN),
@@ -150,12 +149,148 @@ def test_finish_words(word: Any, finish: Finish) -> None:
     assert reply.finish_raw == (word if isinstance(word, str) else None)
 
 
-def test_reasoning_is_no_answer() -> None:
-    """An empty content with reasoning beside it is empty: nothing hidden is taken for an answer."""
-    reply = read(choice("", "length", reasoning_content="I think it is 7"))
+@pytest.mark.parametrize(
+    ("content", "finish", "message", "thoughts"),
+    [
+        ("", "stop", {"reasoning_content": "It is 7"}, "It is 7"),
+        (None, "stop", {"reasoning": "It is 7"}, "It is 7"),
+        ([{"type": "thinking", "thinking": [{"type": "text", "text": "It is 7"}]}], "stop", {}, "It is 7"),
+        ("", "length", {"reasoning_content": "It is"}, ""),
+        ("7", "stop", {"reasoning_content": "It is 7"}, ""),
+        ("", "stop", {"reasoning_content": None}, ""),
+    ],
+)
+def test_reasoning_is_no_answer(content: Any, finish: str, message: dict[str, Any], thoughts: str) -> None:
+    """Nothing hidden is taken for an answer; it is kept of a reply that finished and said nothing, for a rule may ask for it."""
+    reply = read(choice(content, finish, **message))
     assert isinstance(reply, Reply)
-    assert reply.empty
-    assert reply.text == ""
+    assert (reply.text, reply.thoughts) == (content if isinstance(content, str) else "", thoughts)
+
+
+@pytest.mark.parametrize(
+    ("told", "finish", "raw"),
+    [
+        ({"finish_reason": "stop", "native_finish_reason": "end_turn"}, Finish.STOP, "stop; native end_turn"),
+        ({"finish_reason": "stop", "native_finish_reason": "stop"}, Finish.STOP, "stop"),
+        ({"finish_reason": "stop", "native_finish_reason": "MAX_TOKENS"}, Finish.LENGTH, "stop; native MAX_TOKENS"),
+        ({"finish_reason": "stop", "native_finish_reason": "refusal"}, Finish.REFUSAL, "stop; native refusal"),
+        ({"finish_reason": "stop", "native_finish_reason": "SAFETY"}, Finish.FILTER, "stop; native SAFETY"),
+        ({"finish_reason": "length", "native_finish_reason": "STOP"}, Finish.LENGTH, "length; native STOP"),
+        ({"finish_reason": None, "native_finish_reason": "odd"}, Finish.UNKNOWN, "native odd"),
+        ({"finish_reason": "stop", "matched_stop": "END"}, Finish.STOP, "stop; matched 'END'"),
+        ({"finish_reason": "stop", "matched_stop": 151645}, Finish.STOP, "stop"),
+        ({"finish_reason": "stop", "stop_reason": "END"}, Finish.STOP, "stop; matched 'END'"),
+        (
+            {"finish_reason": "content_filter", "content_filter_results": {"hate": {"filtered": True}, "sexual": {}}},
+            Finish.FILTER,
+            "content_filter; filtered hate",
+        ),
+    ],
+)
+def test_the_words_for_a_finish_are_kept(told: dict[str, Any], finish: Finish, raw: str) -> None:
+    """A router's stop does not hide what the model behind it said, and a filter's categories are told."""
+    reply = read({"choices": [{"message": {"content": "a"}, **told}]})
+    assert isinstance(reply, Reply)
+    assert (reply.finish, reply.finish_raw) == (finish, raw)
+
+
+def test_an_error_inside_a_choice_is_a_failure() -> None:
+    """OpenRouter puts the upstream's error there, beside what had been said so far."""
+    told = read({"choices": [{"message": {"content": "half"}, "error": {"code": 502, "message": "upstream died"}}]})
+    assert isinstance(told, Failure)
+    assert (told.cause, told.billable) == (Cause.OVERLOADED, Billable.UNKNOWN)
+    assert "upstream died" in told.detail
+
+
+def test_who_served_a_reply_is_kept() -> None:
+    """The model, the upstream that a router chose and the server's own mark: what an audit of drift compares."""
+    reply = read({**choice(), "model": "a/b", "provider": "Bedrock", "system_fingerprint": "fp_1"})
+    assert isinstance(reply, Reply)
+    assert (reply.served_model, reply.fingerprint) == ("a/b", "Bedrock fp_1")
+
+
+def test_a_legacy_completion_is_its_text() -> None:
+    """The older shape has no message."""
+    reply = read({"choices": [{"text": " Paris", "finish_reason": "length"}]})
+    assert isinstance(reply, Reply)
+    assert (reply.text, reply.finish) == (" Paris", Finish.LENGTH)
+
+
+def streamed(*chunks: Any, end: bytes = b"data: [DONE]\n\n") -> bytes:
+    return b"".join(b"data: " + orjson.dumps(chunk) + b"\n\n" for chunk in chunks) + end
+
+
+def piece(finish: Any = None, index: int = 0, **delta: Any) -> dict[str, Any]:
+    return {"choices": [{"index": index, "delta": delta, "finish_reason": finish}], "usage": None}
+
+
+USAGE = {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11}
+
+
+@pytest.mark.parametrize("end", [b"data: [DONE]\n\n", b"data: [DONE]", b""])
+def test_a_stream_is_read_as_one_reply(end: bytes) -> None:
+    """Its pieces joined, the finish and the usage wherever they come; the first choice alone."""
+    reply = read(
+        streamed(
+            {**piece(role="assistant", content=None), "model": "m-1", "system_fingerprint": "fp"},
+            piece(content="yes"),
+            piece(index=1, content="no"),
+            piece(content=[{"type": "text", "text": "!"}]),
+            piece("stop"),
+            {"choices": [], "usage": USAGE},
+            end=end,
+        )
+    )
+    assert isinstance(reply, Reply)
+    assert (reply.text, reply.finish, reply.finish_raw) == ("yes!", Finish.STOP, "stop")
+    assert (reply.served_model, reply.fingerprint, reply.reported_tokens) == ("m-1", "fp", 11)
+    assert (reply.usage.input, reply.usage.output) == (9, 2)
+
+
+def test_a_streamed_refusal_and_streamed_reasoning_are_what_they_are_in_one_piece() -> None:
+    """The same rules hold for the joined message."""
+    refused = read(streamed(piece(refusal="I will "), piece(refusal="not."), piece("stop")))
+    assert isinstance(refused, Reply)
+    assert (refused.finish, refused.text) == (Finish.REFUSAL, "I will not.")
+    silent = read(streamed(piece(reasoning="It "), piece(reasoning="is 7"), piece("stop")))
+    assert isinstance(silent, Reply)
+    assert (silent.text, silent.thoughts) == ("", "It is 7")
+
+
+def test_a_stream_that_ends_properly_without_a_finish_is_unknown() -> None:
+    """`[DONE]` says that all was sent; why it ended nobody told."""
+    reply = read(streamed(piece(content="yes")))
+    assert isinstance(reply, Reply)
+    assert (reply.finish, reply.finish_raw) == (Finish.UNKNOWN, None)
+
+
+@pytest.mark.parametrize(
+    ("body", "cause", "says"),
+    [
+        (streamed(piece(content="half"), end=b""), Cause.MALFORMED, "cut off"),
+        (streamed(piece(content="half"), end=b'data: {"choices": [{"del'), Cause.MALFORMED, "cut off"),
+        (b": keep alive\n\n", Cause.MALFORMED, "cut off"),
+        (streamed(), Cause.MALFORMED, "no choices"),
+        (streamed(7), Cause.MALFORMED, "no JSON object"),
+        (streamed(piece(content=7), piece("stop")), Cause.MALFORMED, "neither text"),
+        (streamed(piece(content="a"), piece("error")), Cause.MALFORMED, "error"),
+        (streamed(piece("length"), {"error": {"code": 429, "message": "slow"}}), Cause.RATE_LIMITED, "slow"),
+        (b'event: error\ndata: {"code": 503, "message": "busy"}\n\n', Cause.OVERLOADED, "busy"),
+    ],
+)
+def test_a_stream_that_breaks_is_a_failure_that_may_have_been_charged(body: bytes, cause: Cause, says: str) -> None:
+    """Cut off, or an error in the middle: what came before it is no answer."""
+    told = read(body)
+    assert isinstance(told, Failure)
+    assert (told.cause, told.billable) == (cause, Billable.UNKNOWN)
+    assert says in told.detail
+
+
+@given(st.binary(max_size=80), st.booleans())
+def test_no_bytes_make_the_decoder_raise(raw: bytes, event: bool) -> None:
+    """Anything may come under the name of a stream."""
+    told = read(streamed(piece(content="a"), end=b"data: " * event + raw))
+    assert isinstance(told, (Reply, Failure))
 
 
 def test_parts_of_text_are_joined_and_thinking_parts_left_out() -> None:
@@ -189,7 +324,11 @@ def test_a_refusal_is_a_finish_of_its_own() -> None:
         {"choices": None},
         {"choices": ["x"]},
         {"choices": [{"finish_reason": "stop"}]},
-        {"choices": [{"text": "legacy", "finish_reason": "stop"}]},
+        {"choices": [{"text": 7, "finish_reason": "stop"}]},
+        {"choices": [{"message": {"content": "half"}, "finish_reason": "insufficient_system_resource"}]},
+        {"choices": [{"message": {"content": "half"}, "finish_reason": "abort"}]},
+        {"choices": [{"message": {"content": "half"}, "finish_reason": "error"}]},
+        {"choices": [{"message": {"content": [{"type": "text", "text": 7}]}, "finish_reason": "stop"}]},
         {"choices": [{"message": {"content": 7}, "finish_reason": "stop"}]},
         {"choices": [{"message": {"content": ["a"]}, "finish_reason": "stop"}]},
         {"error": "something"},

@@ -12,8 +12,15 @@ from judgerun.model.reply import Usage
 from judgerun.providers import usage
 
 
-def u(fresh: Any, read: Any, write: Any, visible: Any, reasoning: Any) -> Usage:
-    return Usage(input_fresh=fresh, cache_read=read, cache_write=write, output_visible=visible, reasoning=reasoning)
+def u(fresh: Any, read: Any, write: Any, visible: Any, reasoning: Any, hour: Any = None) -> Usage:
+    return Usage(
+        input_fresh=fresh,
+        cache_read=read,
+        cache_write=write,
+        cache_write_1h=hour,
+        output_visible=visible,
+        reasoning=reasoning,
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,6 +61,40 @@ def u(fresh: Any, read: Any, write: Any, visible: Any, reasoning: Any) -> Usage:
             },
             u(10, None, None, 5, 100),
         ),
+        # gemini: on top too, and only the total shows it
+        ({"prompt_tokens": 66, "completion_tokens": 6, "total_tokens": 100}, u(66, None, None, 6, 28)),
+        # deepseek: hits and misses are the prompt
+        ({"prompt_cache_hit_tokens": 8, "prompt_cache_miss_tokens": 2, "completion_tokens": 1}, u(2, 8, None, 1, None)),
+        # litellm: writes for five minutes and for an hour are inside one number
+        (
+            {
+                "prompt_tokens": 100,
+                "completion_tokens": 5,
+                "prompt_tokens_details": {
+                    "cached_tokens": 60,
+                    "cache_creation_tokens": 30,
+                    "cache_creation_token_details": {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": 10},
+                },
+            },
+            u(10, 60, 20, 5, None, hour=10),
+        ),
+        # contradictions
+        (
+            {"prompt_tokens": 9, "prompt_cache_hit_tokens": 8, "prompt_cache_miss_tokens": 2, "completion_tokens": 1},
+            u(None, None, None, 1, None),
+        ),
+        (
+            {"prompt_tokens": 9, "cached_tokens": 2, "num_cached_tokens": 3, "completion_tokens": 1},
+            u(None, None, None, 1, None),
+        ),
+        (
+            {"prompt_tokens": 9, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": -1}},
+            u(None, None, None, 1, None),
+        ),
+        (
+            {"prompt_tokens": 9, "completion_tokens": 5, "completion_tokens_details": {"reasoning_tokens": "2"}},
+            u(9, None, None, None, None),
+        ),
         # impossible
         (
             {"prompt_tokens": 10, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 11}},
@@ -77,6 +118,14 @@ def test_chat_usage(told: Any, expected: Usage) -> None:
 def test_no_output_tokens_for_no_text_is_a_true_zero() -> None:
     """0 is believed where it can be."""
     assert usage.chat({"prompt_tokens": 9, "completion_tokens": 0}, said_something=False).output == 0
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"), [({"total_tokens": 11}, 11), ({"total_tokens": -1}, None), ({}, None), (None, None)]
+)
+def test_the_providers_own_total(told: Any, expected: int | None) -> None:
+    """It is kept as told, for the audit that compares it with the buckets."""
+    assert usage.total(told) == expected
 
 
 COUNTS = st.integers(0, 10_000)
