@@ -58,8 +58,9 @@ def _messages(body: Body) -> tuple[tuple[str, str], ...]:
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
         raise Wrong("messages: at least one message is required")
-    if any(not isinstance(one, dict) or one.get("role") not in ("user", "assistant") for one in messages):
-        raise Wrong("messages: a role is user or assistant")
+    roles = [one.get("role") if isinstance(one, dict) else None for one in messages]
+    if roles[0] == "system" or not set(roles) <= {"user", "assistant", "system"}:
+        raise Wrong("messages: a role is user or assistant; the system prompt is a field of its own")
     first = [("system", words(body["system"]))] if body.get("system") else []
     return (*first, *((one["role"], words(one.get("content"))) for one in messages))
 

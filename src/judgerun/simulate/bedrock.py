@@ -89,7 +89,8 @@ def _usage(ask: Ask, given: Given) -> dict[str, Any]:
     }
     if ask.cache == "off":
         return told
-    return {**told, "cacheReadInputTokens": given.cached, "cacheWriteInputTokens": written}
+    hour = [{"ttl": "1h", "inputTokens": given.written_1h}] if given.written_1h else []
+    return {**told, "cacheReadInputTokens": given.cached, "cacheWriteInputTokens": written, "cacheDetails": hour}
 
 
 ERRORS: Mapping[str, tuple[int, str]] = {

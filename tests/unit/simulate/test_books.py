@@ -64,22 +64,29 @@ TOKENS = st.integers(0, 10**6)
 RATES = st.integers(0, 10**11)
 
 
-@given(TOKENS, TOKENS, TOKENS, TOKENS, RATES, RATES, st.none() | RATES, st.none() | RATES)
+BUCKETS = ("fresh", "cached", "written", "written_1h", "visible", "reasoning")
+
+
+@given(st.fixed_dictionaries(dict.fromkeys(BUCKETS, TOKENS)), st.tuples(RATES, RATES), st.data(), st.booleans())
 def test_a_charge_is_the_exact_sum_rounded_up_once(
-    fresh: int, cached: int, visible: int, reasoning: int, put: int, got: int, kept: int | None, thought: int | None
+    counts: dict[str, int], base: tuple[int, int], data: st.DataObject, job: bool
 ) -> None:
-    """By fractions, as an accountant would."""
-    exact = Fraction(fresh * put + visible * got, 10**6)
-    exact += Fraction(
-        cached * (put if kept is None else kept) + reasoning * (got if thought is None else thought), 10**6
-    )
-    tariff = Tariff(put, got, kept, thought)
-    assert tariff.charge(fresh=fresh, cached=cached, visible=visible, reasoning=reasoning) == ceil(exact)
+    """By fractions, as an accountant would; a call inside a job costs its share of it."""
+    put, got = base
+    own = {name: data.draw(st.none() | RATES) for name in ("cached", "cache_write", "cache_write_1h", "reasoning")}
+    batch = data.draw(st.fractions(0, 1, max_denominator=100))
+    rates = {"fresh": put, "visible": got, "reasoning": got if own["reasoning"] is None else own["reasoning"]}
+    for name, rate in (("cached", "cached"), ("written", "cache_write"), ("written_1h", "cache_write_1h")):
+        rates[name] = put if own[rate] is None else own[rate]
+    exact = sum(Fraction(counts[name] * rates[name], 10**6) for name in BUCKETS)
+    tariff = Tariff(put, got, own["cached"], own["reasoning"], own["cache_write"], own["cache_write_1h"], batch)
+    assert tariff.charge(**counts, job=job) == ceil(exact * batch if job else exact)
 
 
 def row(attempt: str | None, nanos: int, billed: bool = True) -> dict[str, object]:
     return {
-        "attempt": attempt, "model": "m", "input": 2, "cached": 0, "output": 1, "reasoning": 0, "nanos": nanos, "billed": billed,
+        "attempt": attempt, "model": "m", "input": 2, "cached": 0, "written": 0, "written_1h": 0, "output": 1, "reasoning": 0,
+        "nanos": nanos, "billed": billed,
     }  # fmt: skip
 
 
@@ -93,7 +100,8 @@ def test_rows_are_written_at_once_and_totals_count_the_charged_ones() -> None:
     assert bill.charged() == {"1": 12, "": 1}
     totals = bill.totals()
     assert (totals["came"], totals["calls"], totals["nanos"], totals["usd"]) == (4, 3, 13, "0.000000013")
-    assert totals["models"] == {"m": {"calls": 3, "nanos": 13, "input": 6, "cached": 0, "output": 3, "reasoning": 0}}
+    nothing = {"cached": 0, "written": 0, "written_1h": 0, "reasoning": 0}
+    assert totals["models"] == {"m": {"calls": 3, "nanos": 13, "input": 6, "output": 3, **nothing}}
 
 
 def test_tariffs_are_read_from_a_file(tmp_path: Path) -> None:
@@ -101,6 +109,9 @@ def test_tariffs_are_read_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "prices.toml"
     path.write_text('["judge-a"]\ninput = "0.15"\noutput = "0.6"\ncached = "0.075"\n')
     assert read_tariffs(str(path)) == {"judge-a": Tariff(150_000_000, 600_000_000, 75_000_000)}
+    path.write_text('["judge-a"]\ncache_write = "1.25"\ncache_write_1h = "2"\nbatch = "0.4"\n')
+    written = Tariff(cache_write=1_250_000_000, cache_write_1h=2_000_000_000, batch=Fraction(2, 5))
+    assert read_tariffs(str(path)) == {"judge-a": written}
     path.write_text('["judge-a"]\ninput = "cheap"\n')
     with pytest.raises(ValueError, match="judge-a"):
         read_tariffs(str(path))

@@ -97,7 +97,7 @@ def test_what_it_will_not_do_is_exit_2(arguments: dict[str, object], says: str) 
         {"model": "m", "messages": []},
         {"model": "m", "messages": [{"role": "user", "content": 3}]},
         {"model": "m", "messages": [{"role": "user", "content": "x"}], "max_tokens": 0},
-        {"model": "m", "messages": [{"role": "user", "content": "x"}], "stream": True},
+        {"model": "m", "messages": [{"role": "user", "content": "x"}], "n": 2},
         {"model": "m", "messages": [{"role": "user", "content": "x"}], "max_tokens": 10**6},
     ],
 )
