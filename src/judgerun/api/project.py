@@ -26,8 +26,10 @@ from judgerun.model.profile import Profile
 from judgerun.model.request import RequestKey
 from judgerun.model.rows import Table
 from judgerun.plan.flow import Flow
+from judgerun.plan.requests import Count
 from judgerun.providers.local import PROFILE as local_profile
 from judgerun.providers.open import profile, unable, unsent
+from judgerun.providers.tokens import counter
 from judgerun.store.schema import made
 from judgerun.store.snapshot import Snapshot
 
@@ -229,22 +231,29 @@ class Project:
         """The price of a model on a day; None when it is not known."""
         return PriceSheet({"": self.prices(model)}).find("", day)
 
+    def count(self) -> Count:
+        """What counts the tokens of its models' texts. Raises Refused where a tokenizer that is written is not there."""
+        models = self.experiment.models
+        return counter(models, folder=Path(self.experiment.folder), data_root=self.workspace.data_root)
+
     def flow(
         self,
         *,
         lookup: Lookup,
         matrix: Callable[[Sequence[RequestKey]], np.ndarray],
+        count: Count | None = None,
         keep: bool = False,
         only: str | None = None,
         limit: int | None = None,
     ) -> Flow:
-        """A flow over this experiment."""
+        """A flow over this experiment. Without `count` the bytes bound what its cells hold: enough where nothing is sent."""
         return Flow(
             self.experiment,
             self.loaded.inputs,
             profiles=self.profiles,
             lookup=lookup,
             matrix=matrix,
+            count=count,
             keep=keep,
             only=only,
             limit=limit,

@@ -93,6 +93,7 @@ def quote(project: Project, budget: Budget, *, only: str | None = None, limit: i
         flow = project.flow(
             lookup=nothing if view is None else view.bought,
             matrix=project.matrix(view),
+            count=project.count(),
             only=only,
             limit=limit,
         )

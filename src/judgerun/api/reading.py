@@ -54,7 +54,7 @@ class Checked:
 
 def check(project: Project) -> Checked:
     """Render every prompt of the first items; raises Refused with every problem."""
-    flow = project.flow(lookup=nothing, matrix=_no_vectors, limit=FIRST_BLOCKS)
+    flow = project.flow(lookup=nothing, matrix=_no_vectors, count=project.count(), limit=FIRST_BLOCKS)
     rendered = 0
     while (cell := flow.take()) is not None:
         rendered += 1

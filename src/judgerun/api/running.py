@@ -127,7 +127,12 @@ async def run(
             with _patient(), Snapshot.open(project.workspace.cache, fixed=False) as vectors:
                 await _pin(project, store, log)
                 flow = project.flow(
-                    lookup=store.bought, matrix=vectors.matrix, only=only, limit=limit, keep=narrow is not None
+                    lookup=store.bought,
+                    matrix=vectors.matrix,
+                    count=project.count(),
+                    keep=narrow is not None,
+                    only=only,
+                    limit=limit,
                 )
                 clock, progress = world.clock, Progress()
                 sent = flow if narrow is None else narrow(flow)

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import orjson
 
 from judgerun.errors import invariant
 from judgerun.model.experiment import Model
+from judgerun.model.kept import Cell
 from judgerun.model.profile import Profile
 from judgerun.model.request import Request, build, canonical, digest
 
-Count = Callable[[Model, str], int | None]
-"""Tokens of a text by the model's own tokenizer; None where there is none."""
+
+@dataclass(frozen=True, slots=True)
+class Tokenizer:
+    """What counts the tokens of a model's texts; `name` is how reservations tell it."""
+
+    name: str
+    tokens: Callable[[str], int]
+
+
+Count = Callable[[Model], Tokenizer | None]
+"""A model's own tokenizer; None where there is none."""
 
 MESSAGE_TOKENS = 64
 """Allowance for each message: role marks, separators, and what a chat template puts before the first."""
@@ -71,7 +82,6 @@ class Form:
         self._embed = {role: embed_parameters(model, role) for role in ("query", "document")}
         self._asked = Mould("chat", "messages", self._chat, **where)
         self._embedded = {role: Mould("embed", "text", given, **where) for role, given in self._embed.items()}
-        self._extra = len(canonical(model.extra)) if model.extra else 0
 
     def chat(self, messages: Sequence[Mapping[str, str]], draw: int) -> Request:
         """The request that asks these messages."""
@@ -83,27 +93,39 @@ class Form:
         return self._embedded[role].request({**self._embed[role], "text": whole}, whole, 1)
 
     def bound(self, request: Request, count: Count | None) -> tuple[int, str]:
-        """The most input tokens that the request can hold, and by what that is known: "tokens" or "bytes".
+        """The most input tokens that the request can hold, and by what that is known: "tokens:NAME" or "bytes".
 
-        Every token of a byte-level tokenizer covers at least one byte, so the bytes bound the tokens.
+        Every token of a byte-level tokenizer covers at least one byte, so the bytes bound the tokens. One that normalises its
+        text first may make more: only its own count is a bound.
         """
-        if request.kind == "embed":
-            texts, allowance = [request.payload["text"]], TEXT_TOKENS
+        tokenizer = None if count is None else count(self.model)
+        if tokenizer is None:
+            total, by = sum(len(text.encode()) for text in texts_of(request)), "bytes"
         else:
-            messages = request.payload["messages"]
-            texts = [message["content"] for message in messages]
-            allowance = MESSAGE_TOKENS * len(messages) + self._extra
-        total, by = self._sum(texts, count)
-        total += allowance
+            total, by = sum(map(tokenizer.tokens, texts_of(request))), f"tokens:{tokenizer.name}"
+        total += allowance(request)
         limit = self.profile.input_limit if request.kind == "embed" else None
         return (total if limit is None else min(total, limit)), by
 
-    def _sum(self, texts: Sequence[str], count: Count | None) -> tuple[int, str]:
-        counted = [count(self.model, text) for text in texts] if count is not None else [None]
-        known = [tokens for tokens in counted if tokens is not None]
-        if len(known) == len(texts):
-            return sum(known), "tokens"
-        return sum(len(text.encode()) for text in texts), "bytes"
+
+def texts_of(request: Request) -> list[str]:
+    """What a request gives to read: its one text, or the contents of its messages."""
+    if request.kind == "embed":
+        return [request.payload["text"]]
+    return [message["content"] for message in request.payload["messages"]]
+
+
+def allowance(request: Request) -> int:
+    """The most tokens that may stand around and between the texts of a request; what `extra` adds is bounded by its bytes."""
+    if request.kind == "embed":
+        return TEXT_TOKENS
+    extra = request.payload.get("extra")
+    return MESSAGE_TOKENS * len(request.payload["messages"]) + (len(canonical(extra)) if extra else 0)
+
+
+def counted(cell: Cell, tokens: int) -> Cell:
+    """The cell with its input bounded by the count of its server, in the place of its bytes."""
+    return replace(cell, input_bound=tokens + allowance(cell.request), input_bound_by="tokens:server")
 
 
 def adapter(model: Model, profile: Profile) -> str:

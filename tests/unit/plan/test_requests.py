@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fakes.flow import chat
 from fakes.tables import LAB, PROFILE, model
 from judgerun.model.experiment import Deployment
 from judgerun.model.profile import Profile
 from judgerun.model.request import build
-from judgerun.plan.requests import Form, Mould, adapter, chat_parameters, embed_parameters
+from judgerun.plan.requests import Form, Mould, Tokenizer, adapter, chat_parameters, counted, embed_parameters
 
 SCALARS = st.one_of(
     st.none(),
@@ -88,8 +90,20 @@ def test_the_bound_is_bytes_unless_tokens_are_counted() -> None:
     form = Form(model("m"), PROFILE)
     request = form.chat([{"role": "system", "content": "é"}, {"role": "user", "content": "abc"}], 1)
     assert form.bound(request, None) == (2 + 3 + 2 * 64, "bytes")
-    assert form.bound(request, lambda held, text: len(text)) == (1 + 3 + 2 * 64, "tokens")
-    assert form.bound(request, lambda held, text: None) == (2 + 3 + 2 * 64, "bytes")
+    assert form.bound(request, lambda held: Tokenizer("letters", len)) == (1 + 3 + 2 * 64, "tokens:letters")
+    assert form.bound(request, lambda held: None) == (2 + 3 + 2 * 64, "bytes")
+
+
+def test_a_count_of_the_server_takes_the_place_of_the_bytes() -> None:
+    """The same allowance is put around it; `extra` is bounded by its bytes."""
+    form = Form(model("m", extra={"schema": "abc"}), PROFILE)
+    request = form.chat([{"role": "user", "content": "x" * 500}], 1)
+    cell = replace(chat(model("m"), "", stage="s", condition="c", item="i", rank=(0,)), request=request)
+    made = counted(cell, 100)
+    assert (made.input_bound, made.input_bound_by) == (100 + 64 + len('{"schema":"abc"}'), "tokens:server")
+    assert form.bound(request, None) == (500 + 64 + len('{"schema":"abc"}'), "bytes")
+    embedded = counted(replace(cell, request=form.embed("text", "query")), 3)
+    assert embedded.input_bound == 3 + 16
 
 
 def test_an_embedder_that_cuts_reads_no_more_than_its_limit() -> None:
