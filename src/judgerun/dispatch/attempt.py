@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from judgerun.dispatch import claim as claims
 from judgerun.dispatch.lane import Lane
+from judgerun.dispatch.pace import Pace
 from judgerun.dispatch.retry import Again, CloseProvider, GiveUp, decide, says
 from judgerun.dispatch.room import Room
 from judgerun.dispatch.waits import Ended
@@ -32,12 +33,11 @@ class _Held:
     """What a try owns: given back in `release`, in the order in which others may use it."""
 
     slots: list[Lane] = field(default_factory=list)
-    turns: list[Lane] = field(default_factory=list)
+    turns: list[Pace] = field(default_factory=list)
 
     def release(self, tokens: int) -> None:
-        for lane in self.turns:
-            if lane.pace is not None:
-                lane.pace.back(tokens)
+        for pace in self.turns:
+            pace.back(tokens)
         for lane in self.slots:
             lane.slots.release()
 
@@ -81,6 +81,10 @@ class Driver:
             if work.called is None and room.money.blocked(work.scopes, work.rank):
                 work.enter(State.MONEY)  # somebody earlier began to wait while this one waited for its slot
                 return None
+            if work.route.stated.pace.postponed:  # an answer said meanwhile that nothing is left
+                self._called(work)
+                work.enter(State.MONEY)
+                return None
             work.enter(State.CLAIM)
             price = self._price(work)  # only now: the waits may have passed midnight
             claim = self._claim(work, price)
@@ -101,18 +105,20 @@ class Driver:
         work.enter(State.SLOT)
 
     async def _admit(self, work: Work, held: _Held, tokens: int) -> None:
-        """Own a slot and a rate turn of every lane on the route, lane by lane: who waits for a model's turn must not own a slot
-        that the provider's other models could use.
+        """Own a turn of what the provider states, and a slot and a rate turn of every lane on the route, lane by lane: who waits
+        for a model's turn must not own a slot that the provider's other models could use.
         """
-        for place, lane in enumerate(work.route.lanes):
-            if place:
-                work.enter(State.SLOT)
+        work.enter(State.TURN)
+        await work.route.stated.pace.turn(work.rank, tokens, work)
+        held.turns.append(work.route.stated.pace)
+        for lane in work.route.lanes:
+            work.enter(State.SLOT)
             await lane.slots.acquire(work.rank, work)
             held.slots.append(lane)
             work.enter(State.TURN)
             if lane.pace is not None:
                 await lane.pace.turn(work.rank, tokens, work)
-                held.turns.append(lane)
+                held.turns.append(lane.pace)
 
     def _claim(self, work: Work, price: Price) -> Claim:
         given, model = self._given, work.model
@@ -255,6 +261,7 @@ class Driver:
         self._room.sending[task] = None
         try:
             answer = await provider.send(claim.requests, timeout_s=work.route.timeout_s, attempt=attempt)
+            self._room.progress.news += work.route.stated.learn(answer.limits)
             return answer, claims.closing(claim, attempt, answer, price, at=self._given.clock.wall())
         except asyncio.CancelledError:
             # Only `Room.abandon` cancels work, and only here; the answer, if one comes, will not be read.
@@ -277,9 +284,9 @@ class Driver:
         """Tell the watchers and the paces."""
         used = closing.amount.tokens if closing.kind is EntryKind.SETTLE else 0
         self._room.progress.count(now=self._given.clock.now(), tokens=used)
-        for lane in work.route.paced:
-            if lane.pace is not None:
-                lane.pace.correct(closing.amount.tokens - claim.tokens_expected)
+        paces = [work.route.stated.pace, *(lane.pace for lane in work.route.paced if lane.pace is not None)]
+        for pace in paces:
+            pace.correct(closing.amount.tokens - claim.tokens_expected)
 
     # -- what came back
 

@@ -1,4 +1,4 @@
-"""Lanes: the slots and the pace of one provider, or of one model inside it; and the route of a cell through them."""
+"""Lanes: the slots and the pace of one provider, or of one model inside it; what a provider states; and the route through them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from judgerun.dispatch.pace import Pace
+from judgerun.dispatch.pace import MINUTE_S, Pace
 from judgerun.dispatch.slots import Slots
 from judgerun.dispatch.waits import Waits
-from judgerun.model.lane import LaneSpec
+from judgerun.model.lane import LaneSpec, Limit
 from judgerun.ports import Clock, Window
 
 _DEFAULT = LaneSpec(name="")
 _UNWRITTEN: dict[str, Any] = {field.name: getattr(_DEFAULT, field.name) for field in fields(LaneSpec)}
+
+_PACED: Mapping[str, str] = {"requests": "requests", "tokens": "tokens", "input tokens": "tokens"}
+"""What is paced by which stated limit: whoever sends no more tokens than input tokens are allowed keeps to both."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,10 +29,77 @@ class Lane:
     window: Window | None
 
 
+class Stated:
+    """What a provider's answers state of its limits for one of its models.
+
+    It stands apart from the lanes that a person wrote: providers count per model, so what one model is told must not hold up
+    the others of its provider, and two names of one model share what is left. It only ever adds a wait: nothing that is
+    written is raised by it.
+    """
+
+    def __init__(self, name: str, pace: Pace) -> None:
+        self.pace = pace
+        self._name = name
+        self._written: list[Mapping[str, int | None]] = []  # of each route that passes
+        self._rates: dict[str, int] = {}
+        self._told: set[str] = set()
+
+    def serve(self, specs: Iterable[LaneSpec]) -> None:
+        """Stand on a route through lanes that are written so."""
+        requests = [spec.requests_per_minute for spec in specs if spec.requests_per_minute]
+        tokens = [spec.tokens_per_minute for spec in specs if spec.tokens_per_minute]
+        self._written.append({"requests": min(requests, default=None), "tokens": min(tokens, default=None)})
+
+    def learn(self, limits: Iterable[Limit]) -> list[str]:
+        """Take in the limits of an answer; what is new in them, in words for people.
+
+        A limit that is used up is waited for until it comes back. One that is lower than what was written, or stands where
+        nothing was, becomes the pace.
+        """
+        stated: dict[str, int] = {}
+        for limit in limits:
+            if limit.remaining == 0 and limit.reset_s is not None:
+                self.pace.postpone(_until_one(limit, limit.reset_s))
+            unit, rate = _PACED.get(limit.unit), _per_minute(limit)
+            if unit is not None and rate is not None:
+                stated[unit] = min(rate, stated.get(unit, rate))
+        kept = {unit: rate for unit, rate in (self._rates | stated).items() if self._binds(unit, rate)}
+        if kept == self._rates:
+            return []
+        self._rates = kept
+        self.pace.keep(requests_per_minute=kept.get("requests"), tokens_per_minute=kept.get("tokens"))
+        new = sorted(kept.keys() - self._told)
+        self._told |= kept.keys()
+        return [f"{self._name}: the provider states {kept[unit]:,} {unit} a minute; no more are sent" for unit in new]
+
+    def _binds(self, unit: str, rate: int) -> bool:
+        """Whether a rate is lower than what is written for any of the routes, or nothing is."""
+        return any((told := written[unit]) is None or rate < told for written in self._written)
+
+
+def _until_one(limit: Limit, reset_s: float) -> float:
+    """Seconds until a limit that is used up lets something pass. One of more than a minute fills up evenly, so that a single
+    request of a day's is back long before all are; any other is waited for whole.
+    """
+    if limit.window_s is None or limit.window_s <= MINUTE_S or not limit.limit:
+        return reset_s
+    return min(reset_s, limit.window_s / limit.limit)
+
+
+def _per_minute(limit: Limit) -> int | None:
+    """A limit as a pace; None for one over an unknown time, and for one of a day: spread evenly it would slow down a run that
+    never comes near it.
+    """
+    if limit.window_s is None or limit.window_s > MINUTE_S or not limit.limit:
+        return None
+    return int(limit.limit * MINUTE_S / limit.window_s)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """What a call to one model passes: the model's own lane where there is one, then the provider's."""
+    """What a call to one model passes: what its provider states, the model's own lane where there is one, the provider's lane."""
 
+    stated: Stated
     lanes: tuple[Lane, ...]
     windows: tuple[Window, ...]
     paced: tuple[Lane, ...]
@@ -39,13 +109,15 @@ class Route:
 
 
 class Lanes:
-    """All lanes of a run, made when first asked for."""
+    """All lanes of a run, made when first asked for. `ids` are the providers' names of the experiment's models."""
 
-    def __init__(self, specs: Mapping[str, LaneSpec], *, clock: Clock, waits: Waits) -> None:
+    def __init__(self, specs: Mapping[str, LaneSpec], *, clock: Clock, waits: Waits, ids: Mapping[str, str]) -> None:
         self._specs = specs
+        self._ids = ids
         self._clock = clock
         self._waits = waits
         self._lanes: dict[str, Lane] = {}
+        self._stated: dict[tuple[str, str], Stated] = {}
         self._routes: dict[tuple[str, str], Route] = {}
 
     def route(self, provider: str, model: str) -> Route:
@@ -58,7 +130,10 @@ class Lanes:
         outer = self._lane(provider, provider, None)
         own = f"{provider}/{model}"
         lanes = (self._lane(own, provider, model), outer) if own in self._specs else (outer,)
+        stated = self._state(provider, model)
+        stated.serve([lane.spec for lane in lanes])
         return Route(
+            stated=stated,
             lanes=lanes,
             windows=tuple(lane.window for lane in lanes if lane.window is not None),
             paced=tuple(lane for lane in lanes if lane.pace is not None),
@@ -66,6 +141,13 @@ class Lanes:
             attempts_max=_written(lanes, "attempts_max"),
             batch_size=_written(lanes, "batch_size"),
         )
+
+    def _state(self, provider: str, model: str) -> Stated:
+        place = provider, self._ids[model]
+        if (stated := self._stated.get(place)) is None:
+            pace = Pace(clock=self._clock, waits=self._waits)
+            stated = self._stated[place] = Stated(f"{provider}/{model}", pace)
+        return stated
 
     def _lane(self, name: str, provider: str, model: str | None) -> Lane:
         if (lane := self._lanes.get(name)) is None:
@@ -102,6 +184,8 @@ class Lanes:
 
     async def aclose(self) -> None:
         """Stop all paces."""
+        for stated in self._stated.values():
+            await stated.pace.aclose()
         for lane in self._lanes.values():
             if lane.pace is not None:
                 await lane.pace.aclose()

@@ -51,25 +51,38 @@ class _Bucket:
 
 
 class Pace:
-    """The pace of one lane. `turn` waits in plan order; `back` returns a turn that was not used; `correct` says what was used."""
+    """The pace of one lane. `turn` waits in plan order; `back` returns a turn that was not used; `correct` says what was used.
+    Without a rate, and while nothing postpones it, it costs nobody a wait.
+    """
 
     def __init__(
-        self, *, clock: Clock, waits: Waits, requests_per_minute: int | None, tokens_per_minute: int | None
+        self,
+        *,
+        clock: Clock,
+        waits: Waits,
+        requests_per_minute: int | None = None,
+        tokens_per_minute: int | None = None,
     ) -> None:
         self._clock = clock
         self._waits = waits
-        self._requests_max = requests_per_minute
-        self._tokens_max = tokens_per_minute
-        self._requests = _Bucket(requests_per_minute, grain=1) if requests_per_minute else None
-        self._tokens = _Bucket(tokens_per_minute, grain=max(1.0, tokens_per_minute / 60)) if tokens_per_minute else None
         self._heap: list[tuple[Rank, int, int, asyncio.Future[None]]] = []
         self._next = count()
         self._log: deque[float] = deque()  # when turns were given, within the span
         self._not_before = 0.0
         self._server: asyncio.Task[None] | None = None
+        self.keep(requests_per_minute=requests_per_minute, tokens_per_minute=tokens_per_minute)
+
+    def keep(self, *, requests_per_minute: int | None, tokens_per_minute: int | None) -> None:
+        """Keep to these rates from now on."""
+        self._requests_max = requests_per_minute
+        self._tokens_max = tokens_per_minute
+        self._requests = _Bucket(requests_per_minute, grain=1) if requests_per_minute else None
+        self._tokens = _Bucket(tokens_per_minute, grain=max(1.0, tokens_per_minute / 60)) if tokens_per_minute else None
 
     async def turn(self, rank: Rank, tokens: int, waiter: Waiter) -> None:
         """Wait for a turn to send a request of about so many tokens. Raises Ended when the wait lost its purpose."""
+        if self._requests is None and self._tokens is None and not self.postponed and self._first() is None:
+            return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heapq.heappush(self._heap, (rank, next(self._next), tokens, turn))
         if self._server is None or self._server.done():
@@ -94,8 +107,13 @@ class Pace:
             limit = float(self._tokens_max)  # neither a hoard nor a debt of more than a minute
             self._tokens.credit = max(-limit, min(limit, self._tokens.credit - tokens))
 
+    @property
+    def postponed(self) -> bool:
+        """Whether no turn is given now."""
+        return self._clock.now() < self._not_before
+
     def postpone(self, delay: float) -> None:
-        """Give no turn for so many seconds: the window of the cache is full."""
+        """Give no turn for so many seconds: the window of the cache is full, or the provider's."""
         self._not_before = max(self._not_before, self._clock.now() + delay)
 
     async def aclose(self) -> None:

@@ -76,7 +76,7 @@ class Run:
             given=given,
             progress=progress,
             waits=waits,
-            lanes=Lanes(lanes, clock=clock, waits=waits),
+            lanes=Lanes(lanes, clock=clock, waits=waits, ids={name: model.model for name, model in models.items()}),
             money=Money(waits),
             gates=Gates(gates),
         )

@@ -25,7 +25,7 @@ class LaneSpec:
 class Limit:
     """A rate limit as the headers of a response state it; None where they do not say."""
 
-    unit: Literal["requests", "tokens"]
+    unit: Literal["requests", "tokens", "input tokens", "output tokens"]
     limit: int | None = None
     remaining: int | None = None
     reset_s: float | None = None  # seconds until `remaining` is `limit` again

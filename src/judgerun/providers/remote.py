@@ -9,10 +9,10 @@ from typing import Protocol
 
 from judgerun.model.experiment import Deployment
 from judgerun.model.profile import Profile
-from judgerun.model.reply import Failure, Reply
+from judgerun.model.reply import Billable, Failure, Reply
 from judgerun.model.request import Request
 from judgerun.ports import Answer, Jobs
-from judgerun.providers import fault
+from judgerun.providers import facts, fault, limits, tokenize
 from judgerun.providers.http import Http
 from judgerun.providers.secrets import Scrub
 from judgerun.providers.wire import WireCall, WireReply
@@ -20,6 +20,9 @@ from judgerun.providers.wire import WireCall, WireReply
 ATTEMPT_HEADER = "x-judgerun-attempt"
 FAILED_BYTES_MAX = 65_536
 """So much of the body of a failure is kept: enough to see what it was."""
+
+COUNT_S = 30.0
+"""So long may a server take to count the tokens of one request, in seconds."""
 
 _REQUEST_IDS = ("x-request-id", "request-id", "x-amzn-requestid", "cf-ray")
 
@@ -53,6 +56,7 @@ class Remote:
         self.profile = profile
         self.jobs: Jobs | None = None
         self._deployment = deployment
+        self._windows = facts.of(deployment).windows
         self._dialect = dialect
         self._http = http
         self._scrub = scrub
@@ -65,15 +69,18 @@ class Remote:
         wire = await self._http.send(call, headers={ATTEMPT_HEADER: str(attempt)}, timeout_s=timeout_s)
         latency_ms = round((loop.time() - started) * 1000)
         if isinstance(wire, Failure):
+            if wire.status in self.profile.doubtful:  # the body that broke off would not have said more
+                wire = replace(wire, billable=Billable.UNKNOWN)
             return Answer(failure=wire, status=wire.status, latency_ms=latency_ms)
+        stated = limits.stated(wire.headers, at=wire.at, windows=self._windows)
         told = self._decoded(requests, wire)
         given = next((wire.headers[name] for name in _REQUEST_IDS if name in wire.headers), None)
         served_by = None if given is None else self._scrub.header(given)[:200]
         if isinstance(told, Failure):
             raw = self._scrub.failed(told.raw[:FAILED_BYTES_MAX])
             told = replace(told, detail=self._scrub.text(told.detail), raw=raw)
-            return Answer(failure=told, status=wire.status, served_by=served_by, latency_ms=latency_ms)
-        return Answer(replies=told, status=wire.status, served_by=served_by, latency_ms=latency_ms)
+            return Answer(failure=told, status=wire.status, served_by=served_by, latency_ms=latency_ms, limits=stated)
+        return Answer(replies=told, status=wire.status, served_by=served_by, latency_ms=latency_ms, limits=stated)
 
     def _decoded(self, requests: Sequence[Request], wire: WireReply) -> tuple[Reply, ...] | Failure:
         clean = self._scrub.known(wire.body)
@@ -84,8 +91,11 @@ class Remote:
         return self._dialect.decode(requests, wire, self._deployment)
 
     async def count(self, request: Request) -> int | None:
-        """No tokenizer of a server is asked yet."""
-        return None
+        """Input tokens by the server's own tokenizer (/tokenize), without what a chat template puts around them; None where it
+        gives no count: then the bytes bound it.
+        """
+        wire = await self._http.send(tokenize.ask(request), headers={}, timeout_s=COUNT_S)
+        return None if isinstance(wire, Failure) else tokenize.told(wire)
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -33,7 +33,8 @@ PROFILE = Profile(dialect="openai", adapter="openai/1", embed=True)
 
 def lanes(*specs: LaneSpec) -> Lanes:
     """Lanes on the loop's clock."""
-    return Lanes({spec.name: spec for spec in specs}, clock=LoopClock(), waits=waits())
+    ids = {"a": "id-a", "b": "id-b"}
+    return Lanes({spec.name: spec for spec in specs}, clock=LoopClock(), waits=waits(), ids=ids)
 
 
 def work(*cells: Cell) -> Work:
