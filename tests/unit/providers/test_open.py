@@ -35,7 +35,7 @@ def test_every_problem_is_named_at_once() -> None:
             a_deployment("one"),
             a_deployment("two", base_url="127.0.0.1:9", api_key_env=None),
             a_deployment("three", base_url="https://me:secret99@host/v1", api_key_env=None),
-            a_deployment("four", dialect="anthropic"),
+            a_deployment("four", dialect="telepathy"),
             a_deployment("five", api_key_env="BAD_KEY"),
         ],
         [
@@ -50,7 +50,7 @@ def test_every_problem_is_named_at_once() -> None:
     assert "LAB_KEY" in told[0]
     assert "providers.two.base_url" in told[1]
     assert "providers.three.base_url" in told[2]
-    assert "anthropic" in told[3]
+    assert "telepathy" in told[3]
     assert "BAD_KEY" in told[4]
     assert "pip install no-such-package-here" in told[5]
     assert "secret99" not in "".join(told)
@@ -99,5 +99,5 @@ def test_profiles_of_the_openai_dialect() -> None:
 
 def test_a_dialect_of_later_has_no_profile() -> None:
     """Plan and check say so, not a traceback."""
-    with pytest.raises(Refused, match="does not speak 'google' yet"):
-        opening.profile(a_deployment(dialect="google"), Model(name="m", provider=a_deployment(), model="m"))
+    with pytest.raises(Refused, match="does not speak 'telepathy' yet"):
+        opening.profile(a_deployment(dialect="telepathy"), Model(name="m", provider=a_deployment(), model="m"))
