@@ -23,6 +23,16 @@ class JobLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lack:
+    """Something that models of a dialect do not take: said before a call, where their ids tell it."""
+
+    key: str  # a key of a model, or "extra.FIELD"
+    models: str = ""  # a pattern with which their ids begin; "": all models
+    takes: frozenset[str] = frozenset()  # the words that they do take ("tokens": a number of tokens); none: leave the key out
+    right: str  # what to write instead
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """The facts of one deployment's dialect and, for local models, of its weights."""
 
@@ -41,6 +51,8 @@ class Profile:
     required: frozenset[str] = field(
         default_factory=frozenset
     )  # model keys without which it cannot send a chat request
+    required_embed: frozenset[str] = field(default_factory=frozenset)  # the same, of an embedding request
+    lacks: tuple[Lack, ...] = ()  # what its models do not take, though others of the dialect do
     texts_max: int | None = None  # texts in one embedding call
     texts_tokens_max: int | None = None  # tokens of all texts in one embedding call
     jobs: JobLimits | None = None  # of its batch API; None: it has none

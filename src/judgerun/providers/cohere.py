@@ -39,7 +39,6 @@ LACKS = (
     Lack(key="extra.input_type", right="the key `input_type`"),
     Lack(key="extra.output_dimension", right="the key `dimensions`"),
     Lack(key="extra.texts", right="an embed stage"),
-    Lack(key="stream", right="leave it out"),
 )
 
 _CHAT = frozenset({"model", "messages", "temperature", "max_output_tokens", "thinking", "extra"})
@@ -152,21 +151,22 @@ def _chat(held: Mapping[str, Any], wire: WireReply) -> tuple[Reply, ...] | Failu
             finish_raw=raw,
             text=text,
             thoughts=thoughts if finish is Finish.STOP and not text.strip() else "",
-            usage=_usage(body.mapping(held.get("usage"))),
+            usage=_usage(body.mapping(held.get("usage")), said_something=bool(text)),
             raw=wire.body,
             raw_digest=digest(wire.body),
         ),
     )
 
 
-def _usage(told: Mapping[str, Any]) -> Usage:
+def _usage(told: Mapping[str, Any], *, said_something: bool) -> Usage:
     """The billed units, by which the price is reckoned: fewer than `tokens`, which counts the provider's preamble and marks too.
 
     `cached_tokens` is a share of `tokens`, not of the billed units, so that no bucket can hold it. No total is told.
+    `said_something`: the reply has visible text, so that 0 output tokens cannot be true; no prompt has 0 tokens either.
     """
     billed = body.mapping(told.get("billed_units"))
     read, written = _count(billed.get("input_tokens")), _count(billed.get("output_tokens"))
-    return Usage(input_fresh=read, output_visible=written)
+    return Usage(input_fresh=read or None, output_visible=None if written == 0 and said_something else written)
 
 
 def _count(value: Any) -> int | None:

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from judgerun.errors import Problem, Refused
 from judgerun.model.experiment import Deployment, Model
 from judgerun.model.profile import Profile
 from judgerun.ports import Provider
-from judgerun.providers import local, openai
+from judgerun.providers import anthropic, bedrock, cohere, facts, google, local, openai, responses, voyage
 from judgerun.providers.http import BODY_BYTES_MAX, Http, Ramp
 from judgerun.providers.remote import Dialect, Remote
 from judgerun.providers.secrets import Scrub, of_url
 
-DIALECTS: Mapping[str, Dialect] = {"openai": openai}
+DIALECTS: Mapping[str, Dialect] = {
+    "anthropic": anthropic,
+    "bedrock": bedrock,
+    "cohere": cohere,
+    "google": google,
+    "openai": openai,
+    "openai-responses": responses,
+    "voyage": voyage,
+}
 """Dialects over HTTP; `local` needs none."""
+
+UNFIT: Mapping[str, Callable[[Model], Iterable[Problem]]] = {
+    "anthropic": anthropic.unfit,
+    "bedrock": bedrock.unfit,
+    "openai-responses": responses.unfit,
+}
+"""Of some dialects, what the API would refuse in keys that each would be taken alone."""
 
 PLACE = "experiment.toml"
 PARAMETERS = (
@@ -28,6 +45,7 @@ PARAMETERS = (
     "input_type",
     "normalize",
     "max_input_tokens",
+    "stream",
 )
 """The keys of a model that change what is sent."""
 
@@ -37,11 +55,11 @@ ENVIRONMENT = "environment"
 def profile(deployment: Deployment, model: Model) -> Profile:
     """The facts of a model at a deployment, for plan and files. Reads the weights of local models, else nothing; needs no key.
 
-    Raises Refused for a dialect that judgerun does not speak, for a parameter that it cannot send, and for a local model that is
-    not there.
+    Raises Refused for a dialect that judgerun does not speak, for a deployment like no known server or with a rule for answers that
+    is none, for a parameter that cannot be sent, and for a local model that is not there.
     """
     known = local.PROFILE if deployment.dialect == "local" else _dialect(deployment).profile(deployment)
-    wrong = unsent(model, known)
+    wrong = [*facts.problems(deployment), *unsent(model, known)]
     if wrong:
         raise Refused(wrong)
     return local.profile(model) if deployment.dialect == "local" else known
@@ -60,12 +78,55 @@ def unsent(model: Model, known: Profile) -> list[Problem]:
         if getattr(model, key) is None:
             wrong = f"the dialect {known.dialect!r} cannot send a call without it"
             found.append(Problem(PLACE, f"models.{model.name}.{key}", wrong, "write it"))
-    takes = "tokens" if isinstance(model.thinking, int) else model.thinking
-    if model.thinking is not None and "thinking" in known.parameters and takes not in known.thinking:
-        wrong = f"the dialect {known.dialect!r} does not take {model.thinking!r}"
-        right = f"one of {', '.join(sorted(known.thinking))}"
-        found.append(Problem(PLACE, f"models.{model.name}.thinking", wrong, right))
-    return found
+    if model.thinking is not None and "thinking" in known.parameters and not _thinks(model.thinking, known):
+        wrong = f"{model.provider.name} does not take {model.thinking!r}"
+        found.append(Problem(PLACE, f"models.{model.name}.thinking", wrong, _choices(known)))
+    if known.dialect in UNFIT:
+        found += UNFIT[known.dialect](model)
+    return found + list(_lacking(model, known))
+
+
+def unable(model: Model, known: Profile, kind: Literal["chat", "embed"]) -> list[Problem]:
+    """Why a model cannot serve a stage of this kind: its dialect has no such call, or cannot make one without a key."""
+    if not (known.chat if kind == "chat" else known.embed):
+        wrong = f"the dialect {known.dialect!r} has no {'chat' if kind == 'chat' else 'embeddings'} at this provider"
+        return [Problem(PLACE, f"models.{model.name}.provider", wrong, "a provider that has")]
+    missing = [key for key in sorted(known.required_embed) if kind == "embed" and not getattr(model, key)]
+    wrong = f"the dialect {known.dialect!r} cannot embed a text without it"
+    return [Problem(PLACE, f"models.{model.name}.{key}", wrong, "write it") for key in missing]
+
+
+def _lacking(model: Model, known: Profile) -> Iterator[Problem]:
+    """What is asked of a model that, by its id, does not take it."""
+    for lack in known.lacks:
+        said = _written(model, lack.key)
+        own = lack.key == "thinking" and str(said) in model.provider.thinking  # its deployment knows better
+        if own or said in (None, False, {}, []) or not re.match(lack.models, model.model.rpartition("/")[2]):
+            continue
+        words = (
+            said if isinstance(said, list) else ["tokens" if lack.key == "thinking" and isinstance(said, int) else said]
+        )
+        if not {str(word) for word in words} <= lack.takes:
+            wrong = f"the model {model.model!r} does not take {said!r}"
+            yield Problem(PLACE, f"models.{model.name}.{lack.key}", wrong, lack.right)
+
+
+def _written(model: Model, key: str) -> Any:
+    """The value of a key of a model, or of a field inside its `extra`."""
+    name, *path = key.split(".")
+    held = getattr(model, name)
+    for part in path:
+        held = held.get(part) if isinstance(held, Mapping) else None
+    return held
+
+
+def _thinks(asked: str | int, known: Profile) -> bool:
+    return str(asked) in known.thinking or (isinstance(asked, int) and "tokens" in known.thinking)
+
+
+def _choices(known: Profile) -> str:
+    words = [word for word in facts.WORDS if word in known.thinking]
+    return "one of " + ", ".join([*words, *(["a number of tokens"] if "tokens" in known.thinking else [])])
 
 
 def problems(deployments: Iterable[Deployment], models: Iterable[Model], environ: Mapping[str, str]) -> list[Problem]:

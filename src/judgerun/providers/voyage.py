@@ -27,7 +27,6 @@ LACKS = (
     Lack(key="extra.encoding_format", right="leave it out: it changes no number"),
     Lack(key="extra.input_type", right="the key `input_type`"),
     Lack(key="extra.output_dimension", right="the key `dimensions`"),
-    Lack(key="stream", right="leave it out"),
 )
 
 _EMBED = frozenset({"model", "text", "role", "dimensions", "input_type", "normalize", "extra"})
