@@ -281,8 +281,7 @@ _JSON = st.recursive(
         st.lists(inner, max_size=3)
         | st.dictionaries(
             st.sampled_from(
-                ["error", "code", "type", "status", "message", "details", "metadata", "raw", "violations", "quotaId"]
-                + ["retryDelay", "reason", "innererror", "detail", "__type"]
+                "error code type status message details metadata raw violations quotaId retryDelay reason detail".split()
             ),
             inner,
             max_size=4,
