@@ -62,7 +62,7 @@ _OWNED = {
     "max_tokens": "the key `max_output_tokens` (and `cap_field`)",
     "max_completion_tokens": "the key `max_output_tokens` (and `cap_field`)",
     "n": "the key `draws` of the stage",
-    "stream": "nothing: replies are read whole",
+    "stream": "the key `stream`",
     "dimensions": "the key `dimensions`",
 }
 _SECRET = re.compile(r"(api[-_]?)?key|token|secret|password|auth|credential|sig(nature)?", re.IGNORECASE)

@@ -62,6 +62,7 @@ _SENT = frozenset(
         "input_type",
         "normalize",
         "max_input_tokens",
+        "stream",
     }
 )
 
