@@ -116,6 +116,7 @@ def test_each_call_names_its_attempt() -> None:
         ("502", Cause.OVERLOADED, Billable.NO, 502, None),
         ("503", Cause.OVERLOADED, Billable.NO, 503, None),
         ("529", Cause.OVERLOADED, Billable.NO, 529, None),
+        ("504", Cause.OVERLOADED, Billable.UNKNOWN, 504, None),
         ("drop_before", Cause.DISCONNECTED, Billable.UNKNOWN, None, None),
         ("drop_after", Cause.DISCONNECTED, Billable.UNKNOWN, None, None),
         ("drop_mid", Cause.DISCONNECTED, Billable.UNKNOWN, 200, None),
@@ -139,11 +140,18 @@ def test_each_fault_has_its_class(
     assert not (charged and billable is Billable.NO)
 
 
-@pytest.mark.parametrize("fault", ["drop_end", "slow", "trickle", "skew", None])
+@pytest.mark.parametrize("fault", ["drop_end", "slow", "trickle", "skew", "retry_after_200", None])
 def test_a_slow_or_odd_transport_still_gives_the_reply(fault: str | None) -> None:
-    """A late first byte, a body in pieces, a wrong clock or a close after the body lose nothing."""
+    """A late first byte, a body in pieces, a wrong clock, a Retry-After on a success or a close after the body lose nothing."""
     answer, _ = ask(fault)
     assert [reply.finish for reply in answer.replies] == [Finish.STOP]
+
+
+def test_limits_that_a_success_states_are_handed_on() -> None:
+    """What is used up is told with the time at which it comes back."""
+    answer, _ = ask("stated_limits")
+    told = {(limit.unit, limit.limit, limit.remaining, limit.reset_s) for limit in answer.limits}
+    assert told == {("requests", 60, 0, 20.0), ("tokens", 100_000, 0, 20.0)}
 
 
 @pytest.mark.parametrize(
@@ -154,7 +162,11 @@ def test_a_slow_or_odd_transport_still_gives_the_reply(fault: str | None) -> Non
         ("finish_new", Finish.UNKNOWN, "wandered_off"),
         ("filter", Finish.FILTER, "content_filter"),
         ("refusal", Finish.REFUSAL, "stop"),
+        ("block", Finish.FILTER, "content_filter; filtered violence"),
         ("empty", Finish.STOP, "stop"),
+        ("no_parts", Finish.LENGTH, "length"),
+        ("reasoning_content", Finish.STOP, "stop"),
+        ("think_tag", Finish.STOP, "stop"),
         ("duplicate", Finish.STOP, "stop"),
     ],
 )
@@ -162,7 +174,14 @@ def test_finishes_are_normalised_and_the_raw_word_kept(fault: str, finish: Finis
     """A finish reason that nobody has seen is unknown, never stop."""
     answer, _ = ask(fault)
     assert [(reply.finish, reply.finish_raw) for reply in answer.replies] == [(finish, raw)]
-    assert answer.replies[0].empty == (fault in ("filter", "empty"))
+    assert answer.replies[0].empty == (fault in ("filter", "block", "empty", "no_parts", "reasoning_content"))
+
+
+def test_an_answer_out_of_its_place_is_kept_where_a_rule_can_find_it() -> None:
+    """In the place of the reasoning it is kept as thoughts; behind a tag it stays in the text."""
+    straight, moved, tagged = (ask(fault)[0].replies[0] for fault in (None, "reasoning_content", "think_tag"))
+    assert (moved.text, moved.thoughts) == ("", straight.text)
+    assert tagged.text == f"<think>Hm.</think>\n{straight.text}"
 
 
 @pytest.mark.parametrize("fault", ["usage_missing", "usage_zero"])

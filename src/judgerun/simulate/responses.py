@@ -101,7 +101,7 @@ def _events(ask: Ask, body: Body) -> list[bytes]:
     """A whole answer as numbered events, the last of which carries it whole; no such event where it has no status."""
     held = {**body, "status": "in_progress", "output": [], "usage": None, "incomplete_details": None}
     events: list[Body] = [{"type": f"response.{name}", "response": held} for name in ("created", "in_progress")]
-    for index, item in enumerate(body["output"]):
+    for index, item in enumerate(body.get("output", ())):
         events += _item(index, item)
     if body.get("status") is not None:
         events.append({"type": f"response.{body['status']}", "response": body})
@@ -132,7 +132,7 @@ STREAM = Stream(events=_events, broken=_broken)
 
 
 def _no_choices(body: Body) -> None:
-    body["output"] = []
+    del body["output"]
 
 
 def _finish_missing(body: Body) -> None:

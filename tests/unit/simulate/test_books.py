@@ -77,7 +77,8 @@ def test_a_charge_is_the_exact_sum_rounded_up_once(
     batch = data.draw(st.fractions(0, 1, max_denominator=100))
     rates = {"fresh": put, "visible": got, "reasoning": got if own["reasoning"] is None else own["reasoning"]}
     for name, rate in (("cached", "cached"), ("written", "cache_write"), ("written_1h", "cache_write_1h")):
-        rates[name] = put if own[rate] is None else own[rate]
+        held = own[rate]
+        rates[name] = put if held is None else held
     exact = sum(Fraction(counts[name] * rates[name], 10**6) for name in BUCKETS)
     tariff = Tariff(put, got, own["cached"], own["reasoning"], own["cache_write"], own["cache_write_1h"], batch)
     assert tariff.charge(**counts, job=job) == ceil(exact * batch if job else exact)

@@ -234,6 +234,8 @@ def test_texts_that_share_words_are_nearer() -> None:
     """Enough for a retrieval to be worth looking at."""
 
     def near(one: str, other: str) -> float:
-        return sum(a * b for a, b in zip(*(vectors.embed(3, "m", text, 256) for text in (one, other)), strict=True))
+        return math.fsum(
+            a * b for a, b in zip(*(vectors.embed(3, "m", text, 256) for text in (one, other)), strict=True)
+        )
 
     assert near("heat some apple", "heat an apple") > near("heat some apple", "turn on the lamp") + 0.2
