@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from judgerun.api.changes import changes
+from judgerun.api.pricing import aged
 from judgerun.api.project import Project, nothing, snapshot
 from judgerun.errors import Problem, Refused
 from judgerun.files.budgets import stray_caps
@@ -118,7 +119,7 @@ def quote(project: Project, budget: Budget, *, only: str | None = None, limit: i
         cap=budget.tightest(project.name),
         spent=standing.budget.high,
         changes=tuple(told),
-        warnings=(*map(str, project.loaded.warnings), *_strays(project, budget, found, today)),
+        warnings=(*map(str, (*project.loaded.warnings, *aged(project, today=today))), *_strays(project, budget, found, today)),
         prices=project.sheet.version,
     )
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Any
 
 from judgerun.api.evidence import Gathered, gather
 from judgerun.api.offline import view
+from judgerun.api.pricing import aged
 from judgerun.api.project import Project, nothing
 from judgerun.api.quoting import refuse_strange
 from judgerun.errors import Problem, Refused
@@ -60,7 +62,10 @@ def check(project: Project) -> Checked:
         rendered += 1
         flow.abandon(cell)
     return Checked(
-        experiment=project.name, views=project.loaded.views, warnings=project.loaded.warnings, rendered=rendered
+        experiment=project.name,
+        views=project.loaded.views,
+        warnings=(*project.loaded.warnings, *aged(project, today=datetime.now(UTC).date())),
+        rendered=rendered,
     )
 
 

@@ -123,7 +123,7 @@ def _prices(model: Any, source: str) -> Iterator[Price]:
     """The dated prices of a model: a new one on each day on which the package changes something."""
     conditionals = model.prices if isinstance(model.prices, list) else [model]
     batched = [variant for variant in model.price_variants or () if variant.when == BATCH]
-    constraints = [getattr(one, "constraint", None) for one in (*conditionals, *batched)]
+    constraints: list[Any] = [getattr(one, "constraint", None) for one in (*conditionals, *batched)]
     starts = sorted({one.start_date for one in constraints if hasattr(one, "start_date")})
     free_output = _EMBEDDER.search(model.id) is not None
     for start, end in zip([None, *starts], [*starts, None], strict=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations, pairwise
+from typing import Any
 
 from pydantic import Field
 
@@ -22,7 +23,7 @@ class RatesShape(Written):
     cache_write_1h: Usd | None = None
     reasoning: Usd | None = None
 
-    def rates(self) -> dict[str, int]:
+    def rates(self) -> dict[str, Any]:
         """The rates that are given, in nanos."""
         return {name: rate for name in RatesShape.model_fields if (rate := getattr(self, name)) is not None}
 
