@@ -15,7 +15,7 @@ import pytest
 from judgerun.model.experiment import Deployment
 from judgerun.model.reply import Billable, Cause, Failure, Finish, Usage
 from judgerun.model.request import Request, build
-from judgerun.providers import fault, openai
+from judgerun.providers import openai
 from judgerun.providers.wire import WireReply
 
 PLACE = Deployment(name="lab", dialect="openai", base_url="http://127.0.0.1:1/v1")
@@ -264,58 +264,6 @@ xllamacpp/tokenize
     malformed | no choices
 """
 
-#: File; status, class, and words that the detail must hold.
-ERRORS = """
-openai/openai_error_400__error_code_invalid_value_message_Invalid_mes
-    400 | rejected | invalid_value
-openai/openai_error_400__error_code_model_not_found_message_The_reques
-    400 | rejected | gpt-5.2-proo
-openai/openai_error_400__error_code_null_message_Web_search_options_not
-    400 | rejected | Web search
-openai/openai_error_400__error_code_unsupported_value_message_Unsuppor
-    400 | rejected | 'system'
-openai/openai_error_404__error_code_model_not_found_message_The_model
-    404 | rejected | nonexistent
-openai/x_openinference_401__TestLM_test_exception_event_recorded_on_lm_error_0
-    401 | unauthorised | invalid_api_key
-openai/x_openllmetry_400__test_vision_2
-    400 | rejected | Error while downloading
-openai/x_openllmetry_403__test_vision_base64_2
-    403 | unauthorised | robot policy
-openai/x_openllmetry_404__test_agents_and_tools_2
-    404 | rejected | deprecated
-groq/groq_error_400__error_code_tool_use_failed_failed_generation
-    400 | rejected | tool_use_failed
-groq/groq_error_404__error_code_model_not_found_message_The_model
-    404 | rejected | non-existent
-deepseek/deepseek_error_400__error_message_No_tool_output_found_for_tool_call_ca
-    400 | rejected | No tool output
-openrouter/openrouter_error_429__error_code_429_message_Provider_returned_error
-    429 | rate limited | temporarily rate-limited
-voyage/voyage_error_400__detail_Model_nonexistent_is_not_supported_Supported_mo
-    400 | rejected | nonexistent
-other/x_openllmetry_401__test_azure_openai_embeddings_2
-    401 | unauthorised | Access denied
-other/x_openllmetry_404__test_chat_reasoning_1
-    404 | rejected | deploymentnotfound
-other/x_openinference_404__test_chat_error_records_model_name_0
-    404 | rejected | nonexistent-model
-xllamacpp/chat_bad_request
-    400 | rejected | to be an array
-xllamacpp/chat_context_overflow
-    400 | too long | 9010 tokens
-xllamacpp_qwen05b/chat_context_overflow
-    400 | too long | 9030 tokens
-xllamacpp/embeddings
-    501 | rejected | does not support embeddings
-xllamacpp/not_found
-    404 | rejected | File Not Found
-xllamacpp_qwen05b/chat_bad_request
-    400 | rejected | to be an array
-xllamacpp_qwen05b/embeddings
-    501 | rejected | does not support embeddings
-"""
-
 
 def rows(table: str) -> list[tuple[str, ...]]:
     """Two lines of a table make one row."""
@@ -349,15 +297,6 @@ def test_replies(row: tuple[str, ...]) -> None:
     assert bool(told[0].text) == bool(text)
 
 
-@pytest.mark.parametrize("row", rows(ERRORS), ids=lambda row: row[0])
-def test_errors(row: tuple[str, ...]) -> None:
-    """Class and words of a real error."""
-    name, status, cause, says = row
-    told = fault.classify(wire(name))
-    assert (told.status, told.cause, told.billable) == (int(status), Cause(cause), Billable.NO)
-    assert says in told.detail
-
-
 @pytest.mark.parametrize("row", rows(FAILURES), ids=lambda row: row[0])
 def test_failures(row: tuple[str, ...]) -> None:
     """An error in the middle of a stream, and bodies of other endpoints: no answers, and perhaps charged."""
@@ -372,6 +311,7 @@ def test_every_body_is_in_a_table() -> None:
     """A body that no table of these tests names is one of which nobody has said what it must decode to."""
     tables = "".join(path.read_text() for path in sorted(Path(__file__).parent.glob("test_*.py")))
     named = set(re.findall(r"[\w.-]+", tables))
+    begun = tuple(name for name in named if len(name) > 60)  # a name too long for a line is cut there
     bodies = [
         path
         for folder in ("provider-responses", "local-server")
@@ -383,7 +323,7 @@ def test_every_body_is_in_a_table() -> None:
     unnamed = [
         str(path.relative_to(DATA))
         for path in bodies
-        if path.stem not in named
+        if not (path.stem in named or path.stem.startswith(begun))
         or (path.parent.name.startswith(LOCAL) and not re.search(rf"\b{path.parent.name}/{path.stem}\b", tables))
     ]
     assert unnamed == []

@@ -275,18 +275,13 @@ def test_an_error_inside_a_200_is_classed_by_its_words_and_never_obeyed(error: A
     assert (told.cause, told.billable, told.status, told.retry_after) == (cause, Billable.UNKNOWN, 200, None)
 
 
+_NAMES = (
+    *("error", "code", "type", "status", "message", "detail", "metadata", "raw"),
+    *("details", "violations", "quotaId", "retryDelay", "reason", "innererror"),
+)
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.text(max_size=8),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(
-                "error code type status message details metadata raw violations quotaId retryDelay reason detail".split()
-            ),
-            inner,
-            max_size=4,
-        )
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(_NAMES), inner, max_size=4),
     max_leaves=12,
 )
 

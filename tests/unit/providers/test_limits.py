@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from judgerun.model.experiment import Deployment
 from judgerun.model.lane import Limit
 from judgerun.providers import facts
-from judgerun.providers.limits import RETRY_AFTER_MAX_S, retry_after, seconds, spent, stated
+from judgerun.providers.limits import RETRY_AFTER_MAX_S, Unit, retry_after, seconds, spent, stated
 
 AT = 1_790_000_000.0  # a Unix time
 
@@ -175,15 +175,16 @@ def test_a_window_in_the_name_is_the_window() -> None:
 
 def test_anthropic_tells_when_by_date() -> None:
     """Requests, tokens, and tokens of either direction, each over a minute; the response's own date is the clock."""
-    kinds = ("requests", "tokens", "input-tokens", "output-tokens")
+    units: tuple[Unit, ...] = ("requests", "tokens", "input tokens", "output tokens")
     headers = {"date": formatdate(5_000, usegmt=True)}
-    for n, kind in enumerate(kinds):
+    for n, unit in enumerate(units):
+        kind = unit.replace(" ", "-")
         headers[f"anthropic-ratelimit-{kind}-limit"] = str(1000 * (n + 1))
         headers[f"anthropic-ratelimit-{kind}-remaining"] = str(n)
         headers[f"anthropic-ratelimit-{kind}-reset"] = iso(5_000 + n)
     assert stated(headers, at=AT, windows={}) == tuple(
         Limit(unit=unit, limit=1000 * (n + 1), remaining=n, reset_s=n, window_s=60.0)
-        for n, unit in enumerate(("requests", "tokens", "input tokens", "output tokens"))
+        for n, unit in enumerate(units)
     )
 
 
