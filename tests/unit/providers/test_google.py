@@ -101,7 +101,7 @@ vertex/vertex_stream_streamGenerateContent_STOP
     stop | STOP | 5 - 1 100 | 106 | gemini-3-flash-preview | 'OK'
 """
 
-EMBEDDINGS = {f"gemini/gemini_embeddings_batchEmbedContents_{n}" for n in (0, 1)}
+EMBEDDINGS = {"gemini/gemini_embeddings_batchEmbedContents_0", "gemini/gemini_embeddings_batchEmbedContents_1"}
 ERRORS = {
     "gemini/gemini_error_404__error_code_404_message_models_gemini_3_6_flahs": (404, "gemini-3.6-flahs is not found"),
     "gemini/gemini_error_404__error_code_404_message_models_nonexistent_model": (404, "nonexistent-model is not found"),
