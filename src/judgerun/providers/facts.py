@@ -45,12 +45,15 @@ class Facts:
     windows: Mapping[str, float] = field(default_factory=dict)
     """Seconds over which `x-ratelimit-limit-requests` and `-tokens` count, where the server documents it."""
     include_usage: bool = True  # understands `stream_options`; one that does not tells the usage of a stream unasked
+    hangs_up: bool = (
+        False  # closes the connection after a stream without saying so: the next call on it would be in doubt
+    )
     base64: bool = False  # gives embeddings in base64
     texts_max: int | None = None  # in one embedding call
     texts_tokens_max: int | None = None
 
 
-PLAIN = Facts()
+PLAIN = Facts(hangs_up=True)
 """A server of which nothing is known but its dialect."""
 
 _LOCAL = ("content", "after-think")
@@ -82,7 +85,7 @@ SERVERS: Mapping[str, Facts] = {
     # A number of tokens needs a server that was started with its reasoning configuration.
     "vllm": Facts(thinking={**EFFORT, "off": _TEMPLATE}, tokens=("thinking_token_budget",), answer=_LOCAL, base64=True),
     "sglang": Facts(thinking={**EFFORT, "off": _TEMPLATE}, answer=_LOCAL),
-    "llamacpp": Facts(answer=_LOCAL, base64=True),
+    "llamacpp": Facts(answer=_LOCAL, hangs_up=True, base64=True),
     # It counts reasoning beside the completion; whether its cap covers it is not documented.
     "xai": Facts(reasoning="unknown"),
     "zai": Facts(  # whether its cap covers reasoning is not documented
@@ -125,7 +128,7 @@ def thinking(value: str | int, deployment: Deployment) -> Fields | None:
 
 
 def problems(deployment: Deployment) -> Iterator[Problem]:
-    """What is wrong with `like`, `answer` and `thinking` of a deployment's own table."""
+    """What is wrong with `like`, `cap_field`, `answer` and `thinking` of a deployment's own table."""
     place = f"providers.{deployment.name}"
     if deployment.like is not None and deployment.dialect != "openai":
         wrong = f"the dialect {deployment.dialect!r} has no servers that another could be like"
@@ -133,6 +136,9 @@ def problems(deployment: Deployment) -> Iterator[Problem]:
     elif deployment.like is not None and deployment.like not in SERVERS:
         wrong = f"no server of the name {deployment.like!r} is known"
         yield Problem(PLACE, f"{place}.like", wrong, choice(deployment.like, SERVERS))
+    if deployment.cap_field is not None and deployment.dialect != "openai":
+        wrong = f"the dialect {deployment.dialect!r} has one field for its output cap"
+        yield Problem(PLACE, f"{place}.cap_field", wrong, "leave it out")
     for rule in deployment.answer:
         if rule not in RULES:
             yield Problem(PLACE, f"{place}.answer", f"{rule!r} finds no answers", choice(rule, RULES))

@@ -99,7 +99,10 @@ def encode(requests: Sequence[Request], deployment: Deployment) -> WireCall:
     first = requests[0]
     if first.kind == "chat":
         invariant(len(requests) == 1, "a chat call carries one request")
-        return WireCall(path="/chat/completions", body=orjson.dumps(_chat_body(first, deployment)))
+        body = _chat_body(first, deployment)
+        once = body.get("stream") is True and facts.of(deployment).hangs_up
+        headers = {"connection": "close"} if once else {}
+        return WireCall(path="/chat/completions", body=orjson.dumps(body), headers=headers)
     return WireCall(path="/embeddings", body=orjson.dumps(_embed_body(requests, deployment)))
 
 

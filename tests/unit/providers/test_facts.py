@@ -170,6 +170,23 @@ def test_a_stream_asks_for_its_usage_where_that_is_understood(server: str, optio
 
 
 @pytest.mark.parametrize(
+    ("place", "stream", "headers"),
+    [
+        (a_place(like="llamacpp"), True, {"connection": "close"}),
+        (a_place(), True, {"connection": "close"}),
+        (a_place(like="llamacpp"), False, {}),
+        (a_place(like="vllm"), True, {}),
+        (BUILTIN["openrouter"], True, {}),
+    ],
+)
+def test_a_connection_that_the_server_will_hang_up_is_not_kept(
+    place: Deployment, stream: bool, headers: dict[str, str]
+) -> None:
+    """llama.cpp closes it after a stream unannounced, and the next call on it would be forfeited."""
+    assert openai.encode([asked(place, stream=stream)], place).headers == headers
+
+
+@pytest.mark.parametrize(
     ("place", "format_"),
     [
         (a_place(like="vllm"), "base64"),
