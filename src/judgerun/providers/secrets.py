@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import base64
+import html
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from urllib.parse import quote, unquote, urlsplit
 
 MASK = "[secret]"
+DIGITS_MIN = 12
+"""Base64 digits without which a secret is not looked for in that spelling: fewer stand in innocent text."""
 
 #: Shapes of secrets that we may not know: bearer tokens, credentials in URLs, keys in query strings, well-known key prefixes.
 _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{6,}"), rf"\1 {MASK}"),
     (re.compile(r"(?i)([a-z][a-z0-9+.-]*://)[^/\s@\"'<>]+@"), rf"\1{MASK}@"),
-    (re.compile(r"(?i)([?&](?:api[-_]?key|key|token|access[-_]?token|sig|signature)=)[^&\s\"'<>]+"), rf"\1{MASK}"),
-    (re.compile(r"(?i)((?:x-)?(?:api[-_]?key|goog-api-key)[\"']?\s*[:=]\s*[\"']?)[^\s\"',;}]{6,}"), rf"\1{MASK}"),
-    (re.compile(r"\b(?:sk|pk|gsk|xai|hf|pa|r8)[-_][A-Za-z0-9_-]{12,}"), MASK),
+    (re.compile(r"(?i)([?&;](?:api[-_]?key|key|token|access[-_]?token|sig|signature)=)[^&\s\"'<>]+"), rf"\1{MASK}"),
+    (
+        re.compile(
+            r"(?i)((?:x-)?(?:api[-_]?key|goog-api-key)[\\\"']*(?:\s*[:=]\s*|(?<=[\"'])\s*,\s*b?(?=[\"']))[\\\"']*)[^\s\\\"',;}]{6,}"
+        ),
+        rf"\1{MASK}",
+    ),
+    (re.compile(r"\b(?:sk|pk|gsk|csk|xai|hf|pa|r8|nvapi)[-_][A-Za-z0-9_-]{12,}"), MASK),
     (re.compile(r"\bAIza[A-Za-z0-9_-]{20,}"), MASK),
 )
 
@@ -65,6 +74,20 @@ def of_url(url: str) -> tuple[str, ...]:
 
 
 def _spellings(value: str) -> set[str]:
-    """A secret as it is, as JSON would escape it, and as a URL would."""
-    escaped = json.dumps(value)[1:-1]
-    return {value, escaped, escaped.replace("/", "\\/"), quote(value, safe="")}
+    """A secret as it is, as JSON would escape it (and JSON within JSON), as a URL, a page or base64 would."""
+    once = json.dumps(value)[1:-1]
+    twice = json.dumps(once)[1:-1]
+    url = quote(value, safe="")
+    lower = re.sub("%[0-9A-F]{2}", lambda code: code[0].lower(), url)
+    return {value, once, once.replace("/", "\\/"), twice, url, lower, html.escape(value), *_digits(value)}
+
+
+def _digits(value: str) -> Iterator[str]:
+    """The base64 digits that a secret alone determines, wherever it stands in what was encoded: `key`, `user:key`, `key:`."""
+    raw = value.encode()
+    for before in range(3):
+        encoded = base64.b64encode(bytes(before) + raw).decode()
+        own = encoded[-(-before * 8 // 6) : (before + len(raw)) * 8 // 6]
+        if len(own) >= DIGITS_MIN:
+            yield own
+            yield own.replace("+", "-").replace("/", "_")

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import html
+import json
+from collections.abc import Callable
+from urllib.parse import quote
+
 import orjson
 import pytest
 from hypothesis import given
@@ -29,6 +35,35 @@ def test_a_known_key_is_removed_in_every_spelling(text: str) -> None:
     assert MASK in scrub.text(text)
 
 
+@given(
+    key=st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=16, max_size=40),
+    before=st.text(max_size=7),
+    after=st.text(max_size=7),
+)
+def test_a_known_key_is_removed_from_base64(key: str, before: str, after: str) -> None:
+    """Wherever it stands in what was encoded, as in Basic authorisation: what is left does not give it back."""
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        encoded = encode(f"{before}{key}{after}".encode())
+        left = Scrub([key]).known(b"you sent <" + encoded + b">")
+        assert MASK.encode() in left
+        assert encoded not in left
+        assert len(left.replace(MASK.encode(), b"")) <= len(b"you sent <>") + len(encoded) - len(key)
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda key: json.dumps({"raw": json.dumps({"message": key})}),
+        lambda key: f"<p>{html.escape(key)}</p>",
+        lambda key: quote(key, safe="").lower(),
+    ],
+)
+def test_a_known_key_is_removed_from_what_wraps_it(wrap: Callable[[str], str]) -> None:
+    """JSON within JSON, a page, a URL in lower case."""
+    key = 'canary/9f"2<c=e'
+    assert "9f" not in Scrub([key]).text(wrap(key))
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -39,6 +74,9 @@ def test_a_known_key_is_removed_in_every_spelling(text: str) -> None:
         "https://host/v1?key=hunter2000",
         "x-api-key: hunter2000abc",
         "'x-goog-api-key': 'hunter2000abc'",
+        "(b'x-api-key', b'hunter2000abc')",
+        '{"raw": "{\\"x-api-key\\": \\"hunter2000abc\\"}"}',
+        "<a href='https://host/v1?a=1&amp;key=hunter2000'>",
         "Incorrect API key provided: sk-proj-hunter2000hunter2000",
         "AIza" + "Sy" + "hunter2000" * 3,
     ],
@@ -49,6 +87,12 @@ def test_what_looks_like_a_key_is_removed_from_texts(text: str) -> None:
     assert "hunter2000" not in made
     assert "abcdef0123456789" not in made
     assert "dXNlcjpwYXNz" not in made
+
+
+def test_a_sentence_about_keys_stays() -> None:
+    """What it says is worth reading."""
+    said = "Invalid api_key, please check your API key: see the page on keys"
+    assert Scrub().text(said) == said
 
 
 @given(st.text(alphabet="abc defgh.,\n", max_size=200))
