@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fakes.readings import check, files, rows
 from fakes.recorded import needed, recorded
-from judgerun.errors import InvariantBroken
+from judgerun.errors import InvariantBroken, Refused
 from judgerun.model.experiment import Deployment, Model
 from judgerun.model.reply import Billable, Cause, Failure, Finish, Reply, Usage
 from judgerun.model.request import Request, build
@@ -163,6 +163,14 @@ def test_what_the_api_would_refuse_is_said_before(model: str, keys: dict[str, An
 def test_what_the_api_takes_is_let_through(model: str, keys: dict[str, Any]) -> None:
     """Nothing is refused that would have worked."""
     assert told(model, **keys) == []
+
+
+def test_the_cap_has_one_field() -> None:
+    """Another name for it would stand in the key and change nothing."""
+    other = Deployment(name="x", dialect="anthropic", cap_field="max_output_tokens")
+    model = Model(name="m", provider=other, model=HAIKU, max_output_tokens=16)
+    with pytest.raises(Refused, match="one field for its output cap"):
+        opening.profile(other, model)
 
 
 def test_own_words_are_the_persons_own_affair() -> None:

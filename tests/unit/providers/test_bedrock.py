@@ -98,6 +98,7 @@ def test_a_provider_may_bring_its_own_words_for_thinking() -> None:
         (HAIKU, {"thinking": "low"}, "one of off, a number from 1024"),
         (HAIKU, {"thinking": 1024}, "max_output_tokens"),
         (OPUS, {"temperature": 0}, "takes no temperature"),
+        (NOVA, {"extra": {"inferenceConfig": {"temperature": 0}}}, "the key `temperature`"),
         ("arn:aws:bedrock:us-east-1:1:inference-profile/us.x", {}, "slash"),
     ],
 )
