@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-
-from aiohttp import web
 
 from judgerun.api.project import FREE, Project, snapshot
 from judgerun.api.running import Result, World, pinned, run
@@ -20,6 +17,7 @@ from judgerun.model.experiment import Chat, Deployment, Experiment, Model
 from judgerun.simulate import virtual
 from judgerun.simulate.law import Law
 from judgerun.simulate.server import Simulator
+from judgerun.simulate.serving import serving
 
 CACHE = "rehearsal.db"
 FIRST_S = 0.8
@@ -74,7 +72,7 @@ def rehearse(project: Project, budget: Budget, *, seed: int, log: Callable[[str]
 async def _rehearse(
     project: Project, budget: Budget, *, seed: int, start: float, log: Callable[[str], None]
 ) -> Rehearsed:
-    async with _serving(Simulator(seed=seed, models=laws(project.experiment))) as urls:
+    async with serving(Simulator(seed=seed, models=laws(project.experiment))) as urls:
         there = project.remodelled(lambda model: _moved(model, urls))
         resumed = _goes_on(there, budget)
         if not resumed:
@@ -97,18 +95,6 @@ def _clear(cache: Path) -> None:
     for path in cache.parent.glob(f"{cache.name}*"):
         if path.is_file():
             path.unlink()
-
-
-@asynccontextmanager
-async def _serving(simulator: Simulator) -> AsyncIterator[Mapping[str, str]]:
-    """The simulated provider on a port of this machine, in this loop; the base URL of each dialect."""
-    runner = web.AppRunner(simulator.app(), access_log=None, shutdown_timeout=0)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0, backlog=4096).start()
-        yield simulator.urls(f"http://127.0.0.1:{runner.addresses[0][1]}")
-    finally:
-        await runner.cleanup()
 
 
 def _moved(model: Model, urls: Mapping[str, str]) -> Model:

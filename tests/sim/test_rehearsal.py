@@ -1,0 +1,143 @@
+"""judgerun run --rehearse: the whole experiment on simulated answers, in virtual time and a cache of its own."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fakes.place import Place, at_home, lines, stated
+from fakes.simulator import Simulator, simulator
+
+ROWS = lines(*({"id": f"r{n}", "text": f"text {n}"} for n in range(12)))
+PROMPT = "{{ id }} {{ text }}\n" + stated(v=1)
+ESSAY = "Solve this problem and explain every step: {{ text }}"
+JUDGE = """
+[data.t]
+path = "t.jsonl"
+[[stage]]
+name = "vectors"
+kind = "embed"
+models = ["vec"]
+queries = ["t.text"]
+[[stage]]
+name = "j"
+kind = "judge"
+from = "t"
+models = ["one", "two"]
+prompts = ["p"]
+parse = { kind = "json", value = "v" }
+"""
+KEYED = """
+seed = 3
+[models.gpt]
+provider = "openai"
+model = "gpt-4o-mini"
+temperature = 0
+max_output_tokens = 2000
+"""
+SOLVE = """
+[data.t]
+path = "t.jsonl"
+[[stage]]
+name = "s"
+kind = "solve"
+from = "t"
+models = ["gpt"]
+prompts = ["essay"]
+parse = { kind = "text" }
+output_tokens_expected = 1500
+"""
+FILES = {"t.jsonl": ROWS, "p.md": PROMPT, "essay.md": ESSAY}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """An empty workspace, whose provider's address leads nowhere."""
+    at_home("http://127.0.0.1:9/v1")
+    return Place(tmp_path)
+
+
+@pytest.fixture
+def provider(tmp_path: Path) -> Iterator[Simulator]:
+    """A simulated provider for the run after the rehearsal."""
+    with simulator(tmp_path / "bill.jsonl", seed=1) as running:
+        yield running
+
+
+def keys(path: Path) -> set[bytes]:
+    """The keys of the requests in a cache."""
+    with sqlite3.connect(path) as connection:
+        return {key for (key,) in connection.execute("select key from request")}
+
+
+def test_a_rehearsal_answers_everything_and_touches_no_cache(place: Place) -> None:
+    """Every cell is done in rehearsal.db; cache.db is not made, nobody is called at the real address, and money has its price."""
+    place.write(JUDGE, FILES)
+    told = place.do("run", "--rehearse").json
+    assert (told["state"], told["exit"]) == ("complete", 0)
+    assert told["cells"]["done"] == told["cells"]["planned"] == 36
+    assert float(told["spend"]["settled_usd"]) > 0
+    assert told["rehearsal"]["seconds"] > 0
+    assert (place.root / "rehearsal.db").exists()
+    assert not (place.root / "cache.db").exists()
+
+
+def test_the_requests_of_a_rehearsal_are_those_of_the_run(place: Place, provider: Simulator) -> None:
+    """The keys in rehearsal.db are the keys in cache.db after the run, and a rehearsal makes no reply for the run."""
+    place.write(JUDGE, FILES)
+    place.do("run", "--rehearse")
+    at_home(provider.url)
+    told = place.do("run").json
+    assert told["cells"]["cached"] == 0
+    assert keys(place.root / "rehearsal.db") == keys(place.root / "cache.db")
+
+
+def test_a_rehearsal_needs_no_key_and_tells_the_real_price(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A built-in provider's model is rehearsed without its key, at the sheet's price, and outputs above the cap are truncated."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    place.write(SOLVE, FILES, head=KEYED)
+    told = place.do("run", "--rehearse").json
+    assert told["cells"]["done"] == 12
+    (condition,) = told["conditions"]
+    assert 0 < condition["truncated"] < 12
+    # 0.60 USD a million output tokens: a dozen outputs of about 1,500 tokens cost about a cent
+    assert 0.004 < float(told["spend"]["settled_usd"]) < 0.02
+
+
+def test_the_time_of_a_rehearsal_is_that_of_the_lanes(place: Place) -> None:
+    """Virtual seconds: the same twice, and about eight times as many with one slot as with eight."""
+    place.write(SOLVE, FILES, head=KEYED)
+    eight = place.do("run", "--rehearse").json["rehearsal"]
+    again = place.do("run", "--rehearse").json["rehearsal"]
+    assert again["seconds"] == eight["seconds"]
+    place.budget("[openai]\nconcurrency = 1\n", "lanes.toml")
+    one = place.do("run", "--rehearse").json["rehearsal"]
+    assert one["seconds"] > 3 * eight["seconds"]
+    assert not one["resumed"]
+
+
+def test_an_interrupted_rehearsal_goes_on_and_a_changed_one_starts_anew(place: Place) -> None:
+    """A rehearsal that its cap stopped goes on when the cap is raised; when a prompt changed it begins again."""
+    place.write(SOLVE, FILES, head=KEYED)
+    place.budget('total = "0.0065"\n')
+    stopped = place.do("run", "--rehearse", fine=(3,)).json
+    assert 0 < stopped["cells"]["done"] < 12
+    place.budget('total = "1"\n')
+    whole = place.do("run", "--rehearse").json
+    assert whole["rehearsal"]["resumed"]
+    assert whole["attempts"] == 12
+    place.budget('total = "0.0065"\n')
+    place.write(SOLVE, {**FILES, "essay.md": "Other: " + ESSAY}, head=KEYED)
+    place.do("run", "--rehearse", fine=(3,))
+    place.write(SOLVE, {**FILES, "essay.md": "Third: " + ESSAY}, head=KEYED)
+    assert not place.do("run", "--rehearse", fine=(3,)).json["rehearsal"]["resumed"]
+
+
+def test_a_part_of_an_experiment_is_not_rehearsed(place: Place) -> None:
+    """`--only` and `--limit` are refused with `--rehearse`."""
+    place.write(JUDGE, FILES)
+    for words in (("--limit", "1"), ("--only", "j")):
+        assert "whole experiment" in place.do("run", "--rehearse", *words, fine=(2,)).problems[0]
