@@ -101,10 +101,10 @@ def _lacking(model: Model, known: Profile) -> Iterator[Problem]:
     for lack in known.lacks:
         said = _written(model, lack.key)
         own = lack.key == "thinking" and str(said) in model.provider.thinking  # its deployment knows better
-        unsaid = (
-            (None,) if lack.key.startswith("extra.") else (None, False, {}, [])
-        )  # in `extra` even a 0 says something
-        if own or said in unsaid or not re.match(lack.models, model.model.rpartition("/")[2]):
+        nothing = said is None or (
+            said in (False, {}, []) and not lack.key.startswith("extra.")
+        )  # there a 0 says something
+        if own or nothing or not re.match(lack.models, model.model.rpartition("/")[2]):
             continue
         words = (
             said if isinstance(said, list) else ["tokens" if lack.key == "thinking" and isinstance(said, int) else said]
