@@ -18,6 +18,9 @@ PLACE = "experiment.toml"
 WORDS = ("off", "low", "medium", "high")
 """The words of `thinking`; a number of tokens is the other thing that it may be."""
 
+OWNED = frozenset({"model", "messages", "temperature", "max_tokens", "max_completion_tokens", "n", "stream"})
+"""Body fields that no switch of thinking may set: they say what is asked, or bound what it costs."""
+
 MINUTE, DAY = 60.0, 86_400.0
 
 
@@ -45,9 +48,8 @@ class Facts:
     windows: Mapping[str, float] = field(default_factory=dict)
     """Seconds over which `x-ratelimit-limit-requests` and `-tokens` count, where the server documents it."""
     include_usage: bool = True  # understands `stream_options`; one that does not tells the usage of a stream unasked
-    hangs_up: bool = (
-        False  # closes the connection after a stream without saying so: the next call on it would be in doubt
-    )
+    hangs_up: bool = False
+    """Closes the connection after a stream without saying so: the next call on it would be in doubt."""
     base64: bool = False  # gives embeddings in base64
     texts_max: int | None = None  # in one embedding call
     texts_tokens_max: int | None = None
@@ -56,8 +58,10 @@ class Facts:
 PLAIN = Facts(hangs_up=True)
 """A server of which nothing is known but its dialect."""
 
-_LOCAL = ("content", "after-think")
-"""A server of one's own that was started without its reasoning parser leaves the think block in the content."""
+_TAGGED = ("content", "after-think")
+"""Of some models the server leaves the think block in the content: groq and cerebras of Qwen, together of DeepSeek-R1, a server of
+one's own of all of them, where it was started without its reasoning parser.
+"""
 
 SERVERS: Mapping[str, Facts] = {
     "openai": Facts(
@@ -71,11 +75,12 @@ SERVERS: Mapping[str, Facts] = {
     "openrouter": Facts(cap_field="max_tokens", tokens=("reasoning", "max_tokens")),
     # Whether it takes `stream_options` could not be confirmed; it ends every stream with the usage.
     "mistral": Facts(cap_field="max_tokens", include_usage=False),
-    "groq": Facts(windows={"requests": DAY, "tokens": MINUTE}),
+    "groq": Facts(answer=_TAGGED, windows={"requests": DAY, "tokens": MINUTE}),
     "together": Facts(
         version=2,  # 1 sent `reasoning_effort: none`, which its hybrid models do not document
         cap_field="max_tokens",
         thinking={**EFFORT, "off": {"reasoning": {"enabled": False}}},
+        answer=_TAGGED,
     ),
     "novita": Facts(
         version=2,  # 1 sent `reasoning_effort: none`, under which its models went on thinking
@@ -83,9 +88,11 @@ SERVERS: Mapping[str, Facts] = {
         thinking={**EFFORT, "off": {"enable_thinking": False}},
     ),
     # A number of tokens needs a server that was started with its reasoning configuration.
-    "vllm": Facts(thinking={**EFFORT, "off": _TEMPLATE}, tokens=("thinking_token_budget",), answer=_LOCAL, base64=True),
-    "sglang": Facts(thinking={**EFFORT, "off": _TEMPLATE}, answer=_LOCAL),
-    "llamacpp": Facts(answer=_LOCAL, hangs_up=True, base64=True),
+    "vllm": Facts(
+        thinking={**EFFORT, "off": _TEMPLATE}, tokens=("thinking_token_budget",), answer=_TAGGED, base64=True
+    ),
+    "sglang": Facts(thinking={**EFFORT, "off": _TEMPLATE}, answer=_TAGGED),
+    "llamacpp": Facts(answer=_TAGGED, hangs_up=True, base64=True),
     # It counts reasoning beside the completion; whether its cap covers it is not documented.
     "xai": Facts(reasoning="unknown"),
     "zai": Facts(  # whether its cap covers reasoning is not documented
@@ -98,7 +105,9 @@ SERVERS: Mapping[str, Facts] = {
         thinking={"off": _DISABLED, **_effort("low", "high")}, reasoning="unknown"
     ),
     "cerebras": Facts(  # whether its cap covers reasoning could not be confirmed
-        thinking={"off": {"disable_reasoning": True}, **_effort("low", "medium", "high")}, reasoning="unknown"
+        thinking={"off": {"disable_reasoning": True}, **_effort("low", "medium", "high")},
+        reasoning="unknown",
+        answer=_TAGGED,
     ),
 }
 """By the names that `like` may give; a built-in deployment has those of its own name."""
@@ -142,7 +151,10 @@ def problems(deployment: Deployment) -> Iterator[Problem]:
     for rule in deployment.answer:
         if rule not in RULES:
             yield Problem(PLACE, f"{place}.answer", f"{rule!r} finds no answers", choice(rule, RULES))
-    for word in deployment.thinking:
+    for word, fields in deployment.thinking.items():
+        for name in sorted(fields.keys() & OWNED):
+            wrong = f"a switch of thinking may not set {name!r}"
+            yield Problem(PLACE, f"{place}.thinking.{word}.{name}", wrong, "leave it out")
         if word not in WORDS and not (word.isdecimal() and word == str(int(word))):
             wrong = f"no model can ask for {word!r}"
             yield Problem(PLACE, f"{place}.thinking.{word}", wrong, choice(word, (*WORDS, "a number of tokens")))

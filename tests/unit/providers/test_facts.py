@@ -106,14 +106,10 @@ def test_a_new_server_needs_a_table_alone() -> None:
 
 def test_own_fields_of_thinking_join_those_of_extra_and_lift_no_cap() -> None:
     """Two objects become one; what a reservation counted on is written last."""
-    place = a_place(
-        thinking={"off": {"chat_template_kwargs": {"enable_thinking": False}, "max_completion_tokens": 9999}}
-    )
+    fields = {"chat_template_kwargs": {"enable_thinking": False}, "n_predict": 9999}
+    place = a_place(thinking={"off": fields}, cap_field="n_predict")
     body = sent(place, thinking="off", max_output_tokens=16, extra={"chat_template_kwargs": {"tone": "dry"}})
-    assert body == {
-        "chat_template_kwargs": {"tone": "dry", "enable_thinking": False},
-        "max_completion_tokens": 16,
-    }
+    assert body == {"chat_template_kwargs": {"tone": "dry", "enable_thinking": False}, "n_predict": 16}
 
 
 @pytest.mark.parametrize(
@@ -124,6 +120,7 @@ def test_own_fields_of_thinking_join_those_of_extra_and_lift_no_cap() -> None:
         ({"dialect": "anthropic", "like": "vllm"}, "providers.lab.like: the dialect 'anthropic' has no servers"),
         ({"answer": ("content", "after-thinking")}, "'after-thinking' finds no answers (did you mean 'after-think'?)"),
         ({"thinking": {"of": {}}}, "providers.lab.thinking.of: no model can ask for 'of' (did you mean 'off'?)"),
+        ({"thinking": {"off": {"n": 8}}}, "providers.lab.thinking.off.n: a switch of thinking may not set 'n'"),
         ({"thinking": {"007": {}}}, "(one of off, low, medium, high, a number of tokens)"),
     ],
 )
