@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -91,6 +92,16 @@ async def test_whole_reply(store: Inline) -> None:
         assert vector.vector is not None
         assert np.frombuffer(vector.vector, "<f4").tolist() == [1.0, 1.0, 1.0]
         assert snapshot.reply(chat(7).key) is None
+
+
+async def test_an_attempt_ends_when_its_answer_came(store: Inline) -> None:
+    """The time at which a bill was priced is kept as it was told; where nobody told one, it is that of the record."""
+    attempt = await attempt_of(store, chat(9))
+    await store.close(replace(settle(attempt, (chat(9), reply(), 60)), at=12.5))
+    with Snapshot.open(cache(store)) as snapshot:
+        ended = dict(zip(*(snapshot.columns("attempts")[name] for name in ("id", "closed_at")), strict=True))
+    assert ended.pop(attempt) == 12.5
+    assert 12.5 not in ended.values()
 
 
 async def test_columns(store: Inline) -> None:
@@ -203,6 +214,7 @@ async def test_large_matrix_is_a_map(store: Inline, monkeypatch: pytest.MonkeyPa
 
 BIG = """
 import resource, sqlite3, sys
+from dataclasses import replace
 from pathlib import Path
 import numpy as np
 from judgerun.store.snapshot import Snapshot

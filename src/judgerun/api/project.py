@@ -18,7 +18,7 @@ from judgerun.files.experiment import Loaded, load_experiment
 from judgerun.files.prices import load_prices
 from judgerun.files.sheet import builtin_sheet
 from judgerun.files.workspace import find_experiment, list_experiments
-from judgerun.ledger.prices import Price, PriceSheet
+from judgerun.ledger.prices import SERVICES, Price, PriceSheet
 from judgerun.model.experiment import Chat, Deployment, Embed, Experiment, Model, PriceSpec
 from judgerun.model.kept import Kept, Lost
 from judgerun.model.lane import LaneSpec
@@ -208,7 +208,8 @@ class Project:
         """The dated prices of a model: its deployment's own, else the sheet's; empty when it has none. Local models cost 0.
 
         A deployment of one's own never takes another's price by its name: only built-in ones and `price_as` do. What a person
-        wrote under its name in prices.toml is its own. In the batch lane a price is what a token costs there: one of which
+        wrote under its name in prices.toml is its own, and alone counts for a model that asks for another service than the usual
+        one. In the batch lane a price is what a token costs there: one of which
         nobody says that is left out.
         """
         usual = self._usual_prices(model)
@@ -225,7 +226,8 @@ class Project:
         if place.dialect == "local":
             return (Price(rates=FREE, source="local"),)
         rows = self.sheet.rows.get(place.price_as or f"{place.sheet or place.name}/{model.model}", ())
-        return tuple(price for price in rows if place.builtin or place.price_as or price.written)
+        usual = bool(place.builtin or place.price_as) and not model.extra.keys() & set(SERVICES)
+        return tuple(price for price in rows if usual or price.written)
 
     def price(self, model: Model, day: date) -> Price | None:
         """The price of a model on a day; None when it is not known."""

@@ -12,9 +12,9 @@ from judgerun.ledger.prices import Price
 from judgerun.model.experiment import Model
 from judgerun.model.kept import Cell
 from judgerun.model.profile import Profile
-from judgerun.model.reply import Billable, Cause, Failure
-from judgerun.plan.quote import EXPECTED_BYTES_PER_TOKEN, need
+from judgerun.model.reply import Billable, Cause, Failure, Reply
 from judgerun.model.request import Request
+from judgerun.plan.quote import EXPECTED_BYTES_PER_TOKEN, need
 from judgerun.ports import Answer, Claim, Closing, Line, Place
 
 INTERRUPTED = Failure(cause=Cause.INTERRUPTED, billable=Billable.UNKNOWN, detail="stopped while in flight")
@@ -29,6 +29,8 @@ def claim(work: Work, price: Price, ceiling: int | None, profile: Profile) -> Cl
         tokens += amount.tokens
         gpu_ms += amount.gpu_ms
         expected += tokens_expected(cell)
+    inputs = sum(cell.input_bound for cell in work.cells)
+    nanos = max(nanos, price.bound(inputs, tokens - inputs))  # all texts of a call count towards its tier
     first = work.cells[0]
     return Claim(
         requests=tuple(cell.request for cell in work.cells),
@@ -125,3 +127,19 @@ def undone(attempt: int, failure: Failure) -> Closing:
 def interrupted(claimed: Claim, attempt: int) -> Closing:
     """The end of an attempt whose answer will never be read."""
     return Closing(attempt=attempt, kind=EntryKind.FORFEIT, amount=claimed.need, failure=INTERRUPTED)
+
+
+def slim(reply: Reply) -> Reply:
+    """A reply without the bytes that only the cache needs."""
+    return Reply(
+        finish=reply.finish,
+        finish_raw=reply.finish_raw,
+        text=reply.text,
+        thoughts=reply.thoughts,  # the answer may stand in them
+        usage=reply.usage,
+        served_model=reply.served_model,
+        fingerprint=reply.fingerprint,
+        reported_cost=reply.reported_cost,
+        raw_digest=reply.raw_digest,
+        input_cut=reply.input_cut,
+    )

@@ -19,6 +19,8 @@ from judgerun.model.reply import Usage
 
 STALE_DAYS = 90
 """Days after which a price that nobody has checked again is doubtful."""
+SERVICES = ("service_tier", "speed")
+"""Body fields that ask for a dearer or a cheaper service: the sheet's prices are those of the usual one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

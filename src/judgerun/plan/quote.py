@@ -8,7 +8,7 @@ from math import ceil
 
 from judgerun.errors import Problem, invariant
 from judgerun.ledger.entry import Amount
-from judgerun.ledger.prices import Price
+from judgerun.ledger.prices import SERVICES, Price
 from judgerun.model.experiment import Embed, Model
 from judgerun.model.kept import Cell
 from judgerun.model.lane import LaneSpec
@@ -186,6 +186,8 @@ class Terms:
         if self.price is None:
             right = "a row in budgets/prices.toml, or `price` or `price_as` on its provider"
             wrong = f"no price of {self.model.provider.price_as or place} is known"
+            for service in self.model.extra.keys() & set(SERVICES):
+                wrong += f" with extra.{service}"
             if self.model.lane == "batch":
                 wrong += " in the batch lane"
                 right += ", with batch_factor"

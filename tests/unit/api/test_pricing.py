@@ -103,6 +103,13 @@ def test_a_price_that_says_nothing_of_the_batch_lane_takes_the_provider_s_factor
     assert costs(known)["small"] == 300_000_000
 
 
+def test_another_service_than_the_usual_has_a_written_price_or_none(tmp_path: Path) -> None:
+    """A field that asks for priority would be charged more than the sheet says: only a price written for it counts."""
+    service = 'extra = { service_tier = "priority" }'
+    assert costs(workspace(tmp_path / "a", lane=service).open("tiny")) == {"big": None, "small": 1_000_000_000}
+    assert costs(workspace(tmp_path / "b", lane=service, written=WRITTEN).open("tiny"))["big"] == 3_000_000_000
+
+
 def names(listing: Listing) -> set[tuple[str, str]]:
     return {(row.name, row.model) for row in listing.rows}
 

@@ -14,7 +14,7 @@ from judgerun.audit.evidence import Evidence
 from judgerun.ledger.account import Balance
 from judgerun.ledger.entry import Amount, Entry, EntryKind
 from judgerun.ledger.prices import Price
-from judgerun.model.experiment import PriceSpec
+from judgerun.model.experiment import Hours, PriceSpec
 from judgerun.model.reply import Usage
 
 
@@ -155,6 +155,17 @@ def test_a_settle_that_the_price_does_not_explain_is_a_warning() -> None:
     dearer = replace(RATES, output=RATES.output + 1_000_000_000)
     given = replace(evidence(plain), prices={name: (Price(rates=dearer, source="new"),) for name in ("ann", "bob")})
     assert severities(given) == {"price": "warning"}
+
+
+@pytest.mark.parametrize(("answered", "told"), [(59, {"price": "warning"}), (60, {})])
+def test_a_settle_is_explained_by_the_hour_of_its_answer(answered: int, told: dict[str, str]) -> None:
+    """A price that hangs on the time of day is that of the moment at which the attempt ended, to the minute."""
+    usual = replace(RATES, output=RATES.output * 2)
+    hours = Hours(start=1, end=0, input=RATES.input, output=RATES.output)
+    price = Price(rates=replace(usual, hours=(hours,)), source="test")
+    given = replace(evidence(plain), prices=dict.fromkeys(("ann", "bob"), (price,)))
+    attempts = tuple(replace(attempt, closed_at=answered) for attempt in given.books.attempts)
+    assert severities(with_books(given, replace(given.books, attempts=attempts))) == told
 
 
 def test_a_reported_cost_that_disagrees_is_a_warning() -> None:

@@ -18,6 +18,8 @@ from judgerun.dispatch.lane import Lanes
 from judgerun.dispatch.progress import Progress
 from judgerun.dispatch.work import Work
 from judgerun.ledger.entry import Amount, EntryKind
+from judgerun.ledger.prices import Price
+from judgerun.model.experiment import Hours, PriceSpec, Tier
 from judgerun.model.kept import Cell
 from judgerun.model.lane import LaneSpec
 from judgerun.model.profile import Profile
@@ -107,6 +109,28 @@ def test_bill_of_a_batch_is_shared_to_the_nano() -> None:
     assert closing.kind is EntryKind.SETTLE
     assert closing.amount == Amount(nanos=7000, calls=1, tokens=7)
     assert [share for _, _, share in closing.replies] == [1000, 2000, 4000]
+
+
+def test_a_batch_is_held_in_the_tier_of_all_its_texts() -> None:
+    """Texts that are short alone make one long call: its hold covers the rates of long calls."""
+    tier = Tier(above=20, input=3_000_000_000, output=0)
+    price = Price(rates=PriceSpec(input=1_000_000_000, output=0, tiers=(tier,)), source="test")
+    texts = [embedded(n) for n in range(3)]
+    tokens = sum(text.input_bound for text in texts)
+    assert max(text.input_bound for text in texts) < 20 < tokens
+    assert claims.claim(work(*texts), price, None, PROFILE).need.nanos == tokens * 3_000
+
+
+@pytest.mark.parametrize(("at", "nanos"), [(0.0, 2_000), (3_600.0, 1_000)])
+def test_a_bill_is_that_of_the_hour_of_the_answer(at: float, nanos: int) -> None:
+    """The hold covers the dearest hour; what is settled is the price at the time of the answer, and that time is kept."""
+    off_peak = Hours(start=60, end=120, input=1_000_000_000, output=0)
+    price = Price(rates=PriceSpec(input=2_000_000_000, output=0, hours=(off_peak,)), source="test")
+    claimed = claims.claim(work(embedded(0)), price, None, PROFILE)
+    reply = Reply(finish=Finish.STOP, vector=b"\0\0\0\0", usage=Usage(input_fresh=1, output_visible=0))
+    closing = claims.closing(claimed, 1, Answer(replies=(reply,)), price, at=at)
+    assert (closing.amount.nanos, closing.at) == (nanos, at)
+    assert claimed.need.nanos == price.bound(embedded(0).input_bound, 0)
 
 
 def test_route_passes_the_models_lane_and_then_the_providers() -> None:
