@@ -34,6 +34,7 @@ class _Held:
 
     slots: list[Lane] = field(default_factory=list)
     turns: list[Pace] = field(default_factory=list)
+    stated: int = 0  # the version of what the provider states at which its turn was given
 
     def release(self, tokens: int) -> None:
         for pace in self.turns:
@@ -81,7 +82,7 @@ class Driver:
             if work.called is None and room.money.blocked(work.scopes, work.rank):
                 work.enter(State.MONEY)  # somebody earlier began to wait while this one waited for its slot
                 return None
-            if work.route.stated.pace.postponed:  # an answer said meanwhile that nothing is left
+            if work.route.stated.version != held.stated:  # an answer said meanwhile that nothing is left, or less
                 self._called(work)
                 work.enter(State.MONEY)
                 return None
@@ -109,8 +110,10 @@ class Driver:
         for a model's turn must not own a slot that the provider's other models could use.
         """
         work.enter(State.TURN)
-        await work.route.stated.pace.turn(work.rank, tokens, work)
-        held.turns.append(work.route.stated.pace)
+        stated = work.route.stated
+        if await stated.pace.turn(work.rank, tokens, work):
+            held.turns.append(stated.pace)
+        held.stated = stated.version
         for lane in work.route.lanes:
             work.enter(State.SLOT)
             await lane.slots.acquire(work.rank, work)

@@ -39,6 +39,7 @@ class Stated:
 
     def __init__(self, name: str, pace: Pace) -> None:
         self.pace = pace
+        self.version = 0  # raised when a turn that was given before is none any more
         self._name = name
         self._written: list[Mapping[str, int | None]] = []  # of each route that passes
         self._rates: dict[str, int] = {}
@@ -60,6 +61,7 @@ class Stated:
         for limit in limits:
             if limit.remaining == 0 and limit.reset_s is not None:
                 self.pace.postpone(_until_one(limit, limit.reset_s))
+                self.version += 1
             unit, rate = _PACED.get(limit.unit), _per_minute(limit)
             if unit is not None and rate is not None:
                 stated[unit] = min(rate, stated.get(unit, rate))
@@ -67,6 +69,7 @@ class Stated:
         if kept == self._rates:
             return []
         self._rates = kept
+        self.version += 1
         self.pace.keep(requests_per_minute=kept.get("requests"), tokens_per_minute=kept.get("tokens"))
         new = sorted(kept.keys() - self._told)
         self._told |= kept.keys()

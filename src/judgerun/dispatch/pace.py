@@ -79,15 +79,18 @@ class Pace:
         self._requests = _Bucket(requests_per_minute, grain=1) if requests_per_minute else None
         self._tokens = _Bucket(tokens_per_minute, grain=max(1.0, tokens_per_minute / 60)) if tokens_per_minute else None
 
-    async def turn(self, rank: Rank, tokens: int, waiter: Waiter) -> None:
-        """Wait for a turn to send a request of about so many tokens. Raises Ended when the wait lost its purpose."""
-        if self._requests is None and self._tokens is None and not self.postponed and self._first() is None:
-            return
+    async def turn(self, rank: Rank, tokens: int, waiter: Waiter) -> bool:
+        """Wait for a turn to send a request of about so many tokens. Whether it is one that `back` may return: without a rate it
+        took nobody's place. Raises Ended when the wait lost its purpose.
+        """
+        if not self._rated and not self.postponed and self._first() is None:
+            return False
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heapq.heappush(self._heap, (rank, next(self._next), tokens, turn))
         if self._server is None or self._server.done():
             self._server = asyncio.ensure_future(self._serve())
         await self._waits.granted("rate", turn, waiter, lambda: self.back(tokens))
+        return self._rated
 
     def back(self, tokens: int) -> None:
         """Return a turn that was not used: the first who waits has it at once."""
@@ -121,6 +124,10 @@ class Pace:
         if self._server is not None:
             self._server.cancel()
             await asyncio.wait([self._server])
+
+    @property
+    def _rated(self) -> bool:
+        return self._requests is not None or self._tokens is not None
 
     def _first(self) -> tuple[Rank, int, int, asyncio.Future[None]] | None:
         while self._heap and self._heap[0][3].done():

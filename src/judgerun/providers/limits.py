@@ -48,10 +48,10 @@ def stated(headers: Mapping[str, str], *, at: float, windows: Mapping[str, float
     time of the arrival.
     """
     told: dict[tuple[Unit, float | None], dict[str, str]] = {}
-    for name in headers:
+    for name, value in headers.items():
         if (place := _place(name)) is not None:
             unit, window, field = place
-            told.setdefault((unit, window or windows.get(unit)), {})[field] = headers[name]
+            told.setdefault((unit, window or windows.get(unit)), {})[field] = value
     if not told:
         return ()
     now = _now(headers, at)

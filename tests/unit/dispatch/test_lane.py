@@ -227,3 +227,23 @@ def test_who_came_first_in_plan_order_goes_first_after_a_reset() -> None:
         await held.aclose()
 
     virtual.run(life())
+
+
+def test_a_turn_of_no_rate_is_none_to_give_back() -> None:
+    """It took nobody's place: returned once a rate is known, it would let one more through. What is new raises the version."""
+
+    async def life() -> None:
+        held = lanes()
+        stated = held.route("lab", "a").stated
+        assert not await stated.pace.turn((0,), 1, ONE)
+        assert stated.version == 0
+        stated.learn([requests(6)])
+        assert stated.version == 1
+        assert await stated.pace.turn((1,), 1, ONE)
+        stated.learn([requests(6)])
+        assert stated.version == 1
+        stated.learn([requests(6), Limit(unit="tokens", remaining=0, reset_s=1.0)])
+        assert stated.version == 2
+        await held.aclose()
+
+    virtual.run(life())

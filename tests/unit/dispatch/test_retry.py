@@ -109,3 +109,51 @@ def test_those_sent_away_together_do_not_come_back_together() -> None:
     times = {again.after for again in said if isinstance(again, Again)}
     assert len(times) == 100
     assert 30.0 <= min(times) <= max(times) <= 31.0
+
+
+def life(cause: Cause, *, hint: float | None, attempts_max: int, seed: int) -> tuple[list[float], int, Next]:
+    """A cell whose every try fails: how long it slept each time, how many tries were made, and how it ended."""
+    rng, waits = random.Random(seed), list[float]()
+    tries, waited = 0, 0.0
+    while True:
+        failure = Failure(cause=cause, billable=Billable.UNKNOWN, retry_after=hint)
+        said = decide(
+            failure,
+            tries=tries,
+            failures=len(waits),
+            waited=waited,
+            alive=False,
+            attempts_max=attempts_max,
+            rng=rng,
+        )
+        if not isinstance(said, Again):
+            return waits, len(waits) + 1, said
+        waits.append(said.after)
+        tries += said.counted
+        waited += 0.0 if said.counted else said.after
+
+
+@given(hint=st.none() | st.sampled_from([0.0, 2.0, 89.0, 599.0, 900.0, 1e9]), seed=st.integers(0, 50))
+def test_the_sum_of_waits_is_bounded_and_reached(hint: float | None, seed: int) -> None:
+    """Whatever each 429 asks for, nothing at all included, a cell waits as long in all as the limit says, and then it ends."""
+    waits, _, end = life(Cause.RATE_LIMITED, hint=hint, attempts_max=1, seed=seed)
+    assert sum(waits) == pytest.approx(WAIT_MAX_S)
+    assert isinstance(end, CloseProvider)
+
+
+@pytest.mark.parametrize("attempts_max", [1, 2, 5])
+def test_attempts_max_is_the_number_of_tries(attempts_max: int) -> None:
+    """One means one: nothing is asked again after a try that counts."""
+    waits, tries, end = life(Cause.OVERLOADED, hint=None, attempts_max=attempts_max, seed=1)
+    assert (len(waits), tries) == (attempts_max - 1, attempts_max)
+    assert isinstance(end, GiveUp)
+
+
+def test_a_hint_does_not_widen_the_backoff_nor_does_none_at_all_end_it() -> None:
+    """The window widens with the failures alone. A hint of 0 adds nothing to it, and takes nothing away: who is sent away with
+    it again and again would else ask without a pause.
+    """
+    patient, _, _ = life(Cause.OVERLOADED, hint=89.0, attempts_max=9, seed=4)
+    assert all(89.0 <= wait <= 90.0 for wait in patient)
+    eager, _, _ = life(Cause.OVERLOADED, hint=0.0, attempts_max=9, seed=4)
+    assert all(0.0 < wait <= min(2.0**n, BACKOFF_MAX_S) for n, wait in enumerate(eager))
