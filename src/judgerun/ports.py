@@ -258,7 +258,7 @@ class Store(Protocol):
         ...
 
     async def leave(self, idle: Mapping[str, float]) -> None:
-        """Close the owner: forfeit the calls that it left open, add its idle seconds. Its submitted jobs stand, with their holds."""
+        """Close the owner: forfeit the calls that it left open, add its idle seconds. Its submitted jobs stand with their holds."""
         ...
 
     async def recover(self) -> int:

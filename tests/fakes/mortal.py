@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from judgerun.ledger.budget import Budget, Leaf
@@ -10,7 +10,21 @@ from judgerun.ledger.entry import Amount, Decision, EntryKind
 from judgerun.model.kept import Kept, Lost
 from judgerun.model.reply import Billable
 from judgerun.model.request import Request, RequestKey
-from judgerun.ports import Answer, Claim, Closed, Closing, Grant, Jobs, Provider, Standing
+from judgerun.ports import (
+    Answer,
+    Claim,
+    Closed,
+    Closing,
+    Enlisted,
+    Grant,
+    Job,
+    Jobs,
+    JobState,
+    Line,
+    Place,
+    Provider,
+    Standing,
+)
 from judgerun.store.inline import Inline
 
 MUTANTS = ("void on unknown", "hidden retry", "clipped overrun", "no recovery")
@@ -91,6 +105,40 @@ class WatchedStore:
         self._look()
         return grant
 
+    async def adopt(self, places: Collection[Place]) -> Sequence[Job]:
+        self._mortal.before_step()
+        found = await self._inner.adopt(places)
+        self._mortal.after_step()
+        return found
+
+    async def enlist(self, claims: Sequence[Claim], *, token: str, deployment: str) -> Enlisted:
+        self._mortal.before_step()
+        said = await self._inner.enlist(claims, token=token, deployment=deployment)
+        self._mortal.after_step()
+        for claim, grant in zip(claims, said.grants, strict=False):
+            self.decisions[grant.decision] = self.decisions.get(grant.decision, 0) + 1
+            if grant.attempt is not None:
+                self._needs[grant.attempt] = claim.need
+        self._look()
+        return said
+
+    async def move(self, job: int, state: JobState, *, remote: str | None = None, detail: str | None = None) -> None:
+        self._mortal.before_step()
+        if self._mutant == "no submitting":
+            if state is JobState.SUBMITTING:
+                return
+            if state is JobState.SUBMITTED and remote is not None:
+                await self._inner.move(job, JobState.SUBMITTING)
+        await self._inner.move(job, state, remote=remote, detail=detail)
+        self._mortal.after_step()
+
+    async def close_all(self, closings: Sequence[Closing]) -> Sequence[Closed]:
+        self._mortal.before_step()
+        closed = await self._inner.close_all([self._mutated(closing) for closing in closings])
+        self._mortal.after_step()
+        self._look()
+        return closed
+
     async def close(self, closing: Closing) -> Closed:
         self._mortal.before_step()
         closed = await self._inner.close(self._mutated(closing))
@@ -99,11 +147,11 @@ class WatchedStore:
         return closed
 
     def _mutated(self, closing: Closing) -> Closing:
-        need = self._needs[closing.attempt]
         unknown = closing.failure is not None and closing.failure.billable is Billable.UNKNOWN
         if self._mutant == "void on unknown" and closing.kind is EntryKind.FORFEIT and unknown:
             return replace(closing, kind=EntryKind.VOID, amount=Amount())
         if self._mutant == "clipped overrun" and closing.kind is EntryKind.SETTLE:
+            need = self._needs[closing.attempt]
             clipped = Amount(min(closing.amount.nanos, need.nanos), 1, min(closing.amount.tokens, need.tokens))
             return replace(closing, amount=clipped)
         return closing
@@ -125,6 +173,19 @@ class WatchedStore:
     def is_open(self, key: RequestKey) -> bool:
         self._mortal.after_step()
         return self._inner.is_open(key)
+
+    def lines(self, job: int) -> Sequence[Line]:
+        self._mortal.after_step()
+        return self._inner.lines(job)
+
+    def request(self, key: RequestKey) -> Request:
+        return self._inner.request(key)
+
+    def enqueued(self, provider: str, model: str | None) -> int:
+        return self._inner.enqueued(provider, model)
+
+    def stranded(self, key: RequestKey) -> str | None:
+        return self._inner.stranded(key)
 
     def stop_asked(self) -> bool:
         self._mortal.after_step()
@@ -166,12 +227,12 @@ def over_cap(store: Inline, budget: Budget) -> list[str]:
 class WatchedProvider:
     """A Provider around another, which dies with its process and bears a mutant."""
 
-    def __init__(self, inner: Provider, mortal: Mortal, mutant: str = "") -> None:
+    def __init__(self, inner: Provider, mortal: Mortal, mutant: str = "", jobs: Jobs | None = None) -> None:
         self._inner = inner
         self._mortal = mortal
         self._mutant = mutant
         self.profile = inner.profile
-        self.jobs: Jobs | None = None
+        self.jobs = jobs
 
     async def send(self, requests: Sequence[Request], *, timeout_s: float, attempt: int) -> Answer:
         self._mortal.before_step()

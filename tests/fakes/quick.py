@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from judgerun.errors import JudgerunError
 from judgerun.ledger.budget import Budget
@@ -12,7 +12,20 @@ from judgerun.model.kept import Kept, Lost
 from judgerun.model.profile import Profile
 from judgerun.model.reply import Finish, Reply, Usage
 from judgerun.model.request import Request, RequestKey
-from judgerun.ports import Answer, Claim, Closed, Closing, Grant, Jobs, Standing
+from judgerun.ports import (
+    Answer,
+    Claim,
+    Closed,
+    Closing,
+    Enlisted,
+    Grant,
+    Job,
+    Jobs,
+    JobState,
+    Line,
+    Place,
+    Standing,
+)
 
 PROFILE = Profile(dialect="openai", adapter="openai/1", embed=True)
 
@@ -76,6 +89,30 @@ class QuickStore:
 
     def is_open(self, key: RequestKey) -> bool:
         return False
+
+    async def adopt(self, places: Collection[Place]) -> Sequence[Job]:
+        return ()
+
+    async def enlist(self, claims: Sequence[Claim], *, token: str, deployment: str) -> Enlisted:
+        raise AssertionError("nothing here is sent in a job")
+
+    async def move(self, job: int, state: JobState, *, remote: str | None = None, detail: str | None = None) -> None:
+        raise AssertionError("nothing here is sent in a job")
+
+    async def close_all(self, closings: Sequence[Closing]) -> Sequence[Closed]:
+        return [await self.close(closing) for closing in closings]
+
+    def lines(self, job: int) -> Sequence[Line]:
+        return ()
+
+    def request(self, key: RequestKey) -> Request:
+        raise KeyError(key.hex())
+
+    def enqueued(self, provider: str, model: str | None) -> int:
+        return 0
+
+    def stranded(self, key: RequestKey) -> str | None:
+        return None
 
     def stop_asked(self) -> bool:
         return False

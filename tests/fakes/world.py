@@ -31,7 +31,7 @@ from judgerun.model.request import RequestKey
 from judgerun.model.rows import Inputs
 from judgerun.plan.counts import Counts
 from judgerun.plan.flow import Flow
-from judgerun.ports import Provider
+from judgerun.ports import Jobs, Provider
 from judgerun.providers.open import connect
 from judgerun.store.inline import Inline
 
@@ -225,6 +225,10 @@ class World:
             )
         }
 
+    def jobs(self, mortal: Mortal) -> Jobs | None:
+        """The batch API of a provider, as one process has it."""
+        return None
+
     def models(self) -> dict[str, Model]:
         held = [arm.model for arm in self.arms] + [arm.grader for arm in self.arms if arm.grader is not None]
         return {held_model.name: held_model for held_model in held}
@@ -246,7 +250,7 @@ class World:
         models = self.models()
         deployments = {held.provider.name: held.provider for held in models.values()}
         providers: dict[str, Provider] = {
-            name: WatchedProvider(provider, mortal, self.mutant)
+            name: WatchedProvider(provider, mortal, self.mutant, jobs=self.jobs(mortal))
             for name, provider in connect(deployments.values(), models.values(), {}).items()
         }
         flow = self.flow(store.lookup, self.knobs.rows if rows is None else rows)

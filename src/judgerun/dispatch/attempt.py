@@ -9,15 +9,16 @@ from dataclasses import dataclass, field
 from judgerun.dispatch import claim as claims
 from judgerun.dispatch.lane import Lane
 from judgerun.dispatch.pace import Pace
+from judgerun.dispatch.recover import stranded
 from judgerun.dispatch.retry import Again, CloseProvider, GiveUp, decide, says
 from judgerun.dispatch.room import Room
 from judgerun.dispatch.waits import Ended
 from judgerun.dispatch.work import State, Work
-from judgerun.errors import Exit, InvariantBroken, Problem, Refused
+from judgerun.errors import Exit, InvariantBroken
 from judgerun.ledger.entry import Decision, EntryKind
 from judgerun.ledger.prices import Price
 from judgerun.model.kept import Cell, Kept, Lost
-from judgerun.model.reply import Cause, Failure, Reply
+from judgerun.model.reply import Cause, Failure
 from judgerun.model.request import RequestKey
 from judgerun.ports import Answer, Claim, Closing, Grant
 
@@ -87,7 +88,7 @@ class Driver:
                 work.enter(State.MONEY)
                 return None
             work.enter(State.CLAIM)
-            price = self._price(work)  # only now: the waits may have passed midnight
+            price = self._room.price(work.model)  # only now: the waits may have passed midnight
             claim = self._claim(work, price)
             grant = await self._given.store.reserve(claim)
             if grant.decision is not Decision.RESERVED:
@@ -127,13 +128,6 @@ class Driver:
         given, model = self._given, work.model
         ceiling = given.budget.ceilings.get(f"{model.provider.name}/{model.model}")
         return claims.claim(work, price, ceiling, given.providers[work.provider].profile)
-
-    def _price(self, work: Work) -> Price:
-        price = self._room.price(work.model)
-        if price is None:  # refused before the start; a price may still end while a run goes on
-            name = f"{work.provider}/{work.model.model}"
-            raise Refused(Problem("budgets/prices.toml", name, "no price is in force today", "add one, or `price_as`"))
-        return price
 
     # -- the reservation was refused
 
@@ -223,6 +217,10 @@ class Driver:
         while any(self._given.store.is_open(cell.request.key) for cell in work.cells):
             await self._room.waits.sleep("other process", pause, work)
             pause = min(pause * 1.5, FOREIGN_MAX_S)
+            for cell in work.cells:
+                if (where := await stranded(self._room, cell.request.key)) is not None:
+                    self._room.strand(work.provider, where)
+                    raise Ended
         work.foreign = False
         work.enter(State.MONEY)
 
@@ -299,7 +297,7 @@ class Driver:
         self._room.progress.trouble.pop(name, None)
         cells, work.cells = work.cells, []
         for cell, (_, reply, share) in zip(cells, closing.replies, strict=True):
-            kept = Kept(reply=_slim(reply), attempt=attempt, experiment=self._given.experiment.name, cost=share)
+            kept = Kept(reply=claims.slim(reply), attempt=attempt, experiment=self._given.experiment.name, cost=share)
             self._resolve(cell, kept)
         work.enter(State.DONE)
 
@@ -371,19 +369,3 @@ class Driver:
     def _resolve(self, cell: Cell, outcome: Kept | Lost) -> None:
         self._given.flow.resolve(cell, outcome)
         self._room.resolved += 1
-
-
-def _slim(reply: Reply) -> Reply:
-    """A reply without the bytes that only the cache needs."""
-    return Reply(
-        finish=reply.finish,
-        finish_raw=reply.finish_raw,
-        text=reply.text,
-        thoughts=reply.thoughts,  # the answer may stand in them
-        usage=reply.usage,
-        served_model=reply.served_model,
-        fingerprint=reply.fingerprint,
-        reported_cost=reply.reported_cost,
-        raw_digest=reply.raw_digest,
-        input_cut=reply.input_cut,
-    )

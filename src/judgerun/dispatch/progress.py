@@ -5,13 +5,28 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
-WaitCause = Literal["money", "slot", "rate", "backoff", "other process", "window"]
-CAUSES: tuple[WaitCause, ...] = ("money", "slot", "rate", "backoff", "other process", "window")
+WaitCause = Literal["money", "slot", "rate", "backoff", "other process", "window", "job"]
+CAUSES: tuple[WaitCause, ...] = ("money", "slot", "rate", "backoff", "other process", "window", "job")
 
 SPAN_S = 10
 """Seconds over which calls and tokens per second are averaged."""
+
+
+class OpenJob(Protocol):
+    """A job that has not ended."""
+
+    @property
+    def provider(self) -> str: ...
+    @property
+    def state(self) -> str: ...
+    @property
+    def told(self) -> str: ...
+    @property
+    def at(self) -> float: ...
+    @property
+    def size(self) -> int: ...
 
 
 @dataclass(slots=True)
@@ -26,6 +41,7 @@ class Progress:
     recovered: int = 0  # holds of dead processes that this run forfeited
     waiting: dict[WaitCause, int] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0))  # cells, now
     idle: dict[WaitCause, float] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0.0))  # cell-seconds so far
+    jobs: Mapping[int, OpenJob] = field(default_factory=dict)  # of this run, by the cache's number
     next_try: dict[str, float] = field(default_factory=dict)  # provider -> when its next backoff ends
     trouble: dict[str, str] = field(default_factory=dict)  # provider -> why its calls wait, until it answers again
     _recent: deque[tuple[int, int, int]] = field(default_factory=deque)  # (second, calls, tokens)
@@ -67,6 +83,13 @@ class Progress:
             for name, at in self.next_try.items()
             if at > now and name in self.trouble
         }
+
+    def standing(self) -> str:
+        """How many calls are in jobs, and where; empty when there are none."""
+        calls: dict[str, int] = {}
+        for job in self.jobs.values():
+            calls[job.provider] = calls.get(job.provider, 0) + job.size
+        return ", ".join(f"{n} calls are in jobs at {name}" for name, n in sorted(calls.items()))
 
     def waits(self) -> Mapping[WaitCause, int]:
         """The causes for which anything waits now, with the number of cells."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from judgerun.dispatch.room import Room
+from judgerun.model.request import RequestKey
 
 TICK_S = 0.1
 """While anybody waits for money: how often other processes are thought of."""
@@ -13,13 +14,22 @@ LOOK_S = 1.0
 
 
 async def recover(room: Room) -> None:
-    """Forfeit what dead processes left open, and put it on record."""
+    """Forfeit the calls that dead processes left open, put it on record, and take over the jobs that ended ones left standing."""
     found = await room.given.store.recover()
     if found:
         told = f"{found} holds of dead processes were forfeited"
         room.progress.recovered += found
         room.progress.news.append(told)
         await room.given.store.note("recover", room.given.experiment.name, told)
+    await room.adopt()
+
+
+async def stranded(room: Room, key: RequestKey) -> str | None:
+    """Where a key is held by a job that nobody collects; None when it is not, or when this run could take the job over."""
+    if room.given.store.stranded(key) is None:
+        return None
+    await recover(room)
+    return room.given.store.stranded(key)
 
 
 async def tick(room: Room, *, stop: Callable[[], None]) -> None:

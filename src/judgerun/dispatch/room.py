@@ -6,7 +6,7 @@ import asyncio
 import random
 import re
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from types import TracebackType
@@ -18,7 +18,7 @@ from judgerun.dispatch.money import Money, Scope
 from judgerun.dispatch.progress import Progress
 from judgerun.dispatch.waits import Waiter, Waits
 from judgerun.dispatch.work import ancestry
-from judgerun.errors import Exit, Refused, StoreError
+from judgerun.errors import Exit, Problem, Refused, StoreError
 from judgerun.ledger.budget import Budget, Leaf
 from judgerun.ledger.prices import Price
 from judgerun.model.experiment import Experiment, Model
@@ -74,6 +74,10 @@ class Given:
     scrub: Callable[[str], str]
 
 
+async def _nothing() -> None:
+    return None
+
+
 @dataclass(slots=True, kw_only=True)
 class Room:
     """The shared state of one run. All of it is touched by one thread, between awaits."""
@@ -90,10 +94,11 @@ class Room:
     exhausted: dict[Scope, str] = field(default_factory=dict)  # scope -> why
     answered: dict[str, int] = field(default_factory=dict)  # provider -> calls that it answered
     resolved: int = 0  # cells
+    adopt: Callable[[], Awaitable[None]] = _nothing  # take over the jobs of ended processes: jobs.py says
     sending: dict[asyncio.Task[Any], None] = field(default_factory=dict)  # in the order of their sends
     _scopes: dict[tuple[str, str, str], tuple[Scope, ...]] = field(default_factory=dict)
     _ancestry: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    _prices: dict[tuple[str, int], Price | None] = field(default_factory=dict)
+    _prices: dict[tuple[str, str | None, int], Price | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.waits.lost = self.lost
@@ -139,6 +144,12 @@ class Room:
             self.codes.setdefault(Exit.PROVIDER, f"{name}: {why}")
             self.progress.news.append(f"provider {name} is closed, others go on: {why}")
             self.waits.end()
+
+    def strand(self, provider: str, where: str) -> None:
+        """Calls that this run needs are in a job that only another can collect: they stay pending."""
+        why = f"{provider}: calls of this experiment are in {where}, and no process collects it: run that first"
+        if self.codes.setdefault(Exit.PROVIDER, why) == why:
+            self.progress.news.append(why)
 
     def exhaust(self, scope: Scope) -> None:
         """Close a scope for good: a later, smaller request is not let in, it would select short prompts."""
@@ -201,13 +212,18 @@ class Room:
             names = self._ancestry[condition] = ancestry(condition)
         return names
 
-    def price(self, model: Model) -> Price | None:
-        """The price of a model on the day that it is now."""
-        place = (model.name, int(self.given.clock.wall() // DAY_S))
+    def price(self, model: Model, *, at: float | None = None) -> Price:
+        """The price of a model on the day of a moment (Unix time; now, where none is given). Refused where none is in force: there
+        was one before the start, but a price may end while a run goes on.
+        """
+        day = int((self.given.clock.wall() if at is None else at) // DAY_S)
+        place = (model.name, model.lane, day)
         if place not in self._prices:
-            day = datetime.fromtimestamp(place[1] * DAY_S, tz=UTC).date()
-            self._prices[place] = self.given.prices(model, day)
-        return self._prices[place]
+            self._prices[place] = self.given.prices(model, datetime.fromtimestamp(day * DAY_S, tz=UTC).date())
+        if (price := self._prices[place]) is None:
+            name = f"{model.provider.name}/{model.model}"
+            raise Refused(Problem("budgets/prices.toml", name, "no price is in force today", "add one, or `price_as`"))
+        return price
 
     def scrub(self, text: str) -> str:
         """The text without what looks like, or is known to be, a key."""

@@ -140,4 +140,7 @@ class Run:
     def _ending(self) -> Ending:
         codes = dict(self._room.codes)
         code = strongest(codes)
-        return Ending(code=code, reason=codes.get(code), codes=codes)
+        reason, standing = codes.get(code), self._room.progress.standing()
+        if reason is not None and standing:
+            reason = f"{reason}; {standing}; run again to collect"
+        return Ending(code=code, reason=reason, codes=codes)

@@ -1,4 +1,4 @@
-"""Scheduler: a bounded window of open work over the lazy flow, and the batches of embedding cells.
+"""Scheduler: a bounded window of open work over the lazy flow, the batches of embedding cells, and the way to the batch lane.
 
 The window is what keeps the memory of a run and the distance between its conditions bounded: cells are taken in plan order,
 and no further one is taken while so much work is open. Work that sleeps in a backoff keeps its place in the window, so the
@@ -8,8 +8,11 @@ conditions drift apart by at most the window; then the slowest lane sets the pac
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any
 
 from judgerun.dispatch.attempt import Driver
+from judgerun.dispatch.jobs import Keeper
 from judgerun.dispatch.room import Room
 from judgerun.dispatch.work import Work
 from judgerun.errors import InvariantBroken
@@ -32,6 +35,8 @@ class Scheduler:
         self._room = room
         self._flow = room.given.flow
         self._driver = Driver(room, start=self._start)
+        self._keeper = Keeper(room, spawn=self._spawn, again=self._soon)
+        self._others: set[asyncio.Task[None]] = set()  # of the keeper: they count in no window
         self._window = window(width)
         self._tasks: dict[asyncio.Task[None], Work] = {}
         self._batches: dict[tuple[str, str], list[Cell]] = {}  # (condition, model) -> embedding cells not yet sent
@@ -43,6 +48,8 @@ class Scheduler:
 
     async def run(self) -> None:
         """Until nothing is open and nothing more can be taken."""
+        with self._room.contained():
+            await self._keeper.adopt()
         self._pump()
         await self._over.wait()
         if self._escaped is not None:
@@ -54,13 +61,14 @@ class Scheduler:
         """Take and start cells until the window is full or nothing is ready; called whenever either may have changed."""
         with self._room.contained():
             self._take()
+            self._keeper.pump(stalled=not self._later, last=self._flow.drained and not self._tasks)
         self._measure()
-        if not self._tasks and not self._later:
+        if not self._tasks and not self._others and not self._later:
             self._over.set()
 
     def _take(self) -> None:
         for _ in range(STRIDE):
-            if self._room.halted or len(self._tasks) >= self._window:
+            if self._room.halted or len(self._tasks) >= self._window or self._keeper.full:
                 return
             if (cell := self._flow.take(blocks=STRIDE)) is None:
                 if self._flow.drained:
@@ -71,6 +79,10 @@ class Scheduler:
                 self._flow.abandon(cell)
             else:
                 self._open(cell)
+        self._soon()
+
+    def _soon(self) -> None:
+        """Look again when the loop has looked at its sockets."""
         if not self._later:
             self._later = True
             asyncio.get_running_loop().call_soon(self._pump_on)
@@ -80,17 +92,32 @@ class Scheduler:
         self._pump()
 
     def _open(self, cell: Cell) -> None:
-        """Start a chat cell; put an embedding cell to its batch, and start that when it is full."""
+        """Start a chat cell; put an embedding cell to its batch, and a cell of the batch lane to its job."""
         model = self._room.given.models.get(cell.model)
         if model is None:
             raise InvariantBroken(f"the flow names a model that the experiment has not: {cell.model}")
-        if cell.request.kind == "chat":
+        if model.lane == "batch":
+            self._keeper.add(cell)
+        elif cell.request.kind == "chat":
             self._start(self._work([cell], model))
-            return
-        batch = self._batches.setdefault((cell.condition, cell.model), [])
+        else:
+            self._put(cell)
+
+    def _put(self, cell: Cell) -> None:
+        """Put an embedding cell to its batch; start that when it is full, or when the cell would make it too long. A text that is
+        too long by itself goes alone, and the provider's answer decides.
+        """
+        place = (cell.condition, cell.model)
+        profile = self._room.given.providers[cell.provider].profile
+        batch = self._batches.setdefault(place, [])
+        tokens = sum(other.input_bound for other in batch) + cell.input_bound
+        if batch and profile.texts_tokens_max is not None and tokens > profile.texts_tokens_max:
+            self._send_batch(place)
+            batch = self._batches.setdefault(place, [])
         batch.append(cell)
-        if len(batch) >= self._room.lanes.route(cell.provider, cell.model).batch_size:
-            self._send_batch((cell.condition, cell.model))
+        size = self._room.lanes.route(cell.provider, cell.model).batch_size
+        if len(batch) >= min(size, profile.texts_max or size):
+            self._send_batch(place)
 
     def _flush(self) -> None:
         """Nothing more is ready now: start batches that are not full where a slot would stay free, or nothing else is open.
@@ -127,6 +154,12 @@ class Scheduler:
             self._open_batches[work.model.name] = self._open_batches.get(work.model.name, 0) + 1
         task.add_done_callback(self._ended)
 
+    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """A task of the keeper."""
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._others.add(task)
+        task.add_done_callback(self._ended)
+
     async def _live(self, work: Work) -> None:
         room = self._room
         with room.contained():
@@ -139,8 +172,9 @@ class Scheduler:
                 await room.look_at_gates()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        work = self._tasks.pop(task)
-        if work.embed:
+        self._others.discard(task)
+        work = self._tasks.pop(task, None)
+        if work is not None and work.embed:
             self._open_batches[work.model.name] -= 1
         if task.cancelled() or task.exception() is not None:
             # Nothing that is an Exception passes `contained`: this is the end of the process, or a stranger's cancellation.

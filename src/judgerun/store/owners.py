@@ -1,8 +1,9 @@
 """Owners: the processes that run on a cache, as transactions: enter, leave, recover, stop, progress.
 
-What may live here: who is alive, and what becomes of attempts that a process left open: calls are forfeited; a job of which
-nothing was sent is void; one that was, or may have been, submitted stands with its holds until a later run collects it. An owner is alive while its byte of
-cache.db.lock is held; the byte is taken before the owner's row commits, so a row without a lock is a dead process.
+What may live here: who is alive, and what becomes of what a process left open: its calls are forfeited; a job of which nothing
+was sent is void; one that was, or may have been, submitted stands with its holds until a later run collects it. An owner is
+alive while its byte of cache.db.lock is held; the byte is taken before the owner's row commits, so a row without a lock is a
+dead process.
 """
 
 from __future__ import annotations

@@ -1,0 +1,343 @@
+"""Collect: the life of one job after its holds are committed: submitted once, looked at until it has ended, and each of its
+attempts closed.
+
+    state        what happens                                  then
+    ----------   -------------------------------------------   ---------------------------------------------------------------
+    FILLING      submit, after `submitting` is committed       an id: SUBMITTED; certainly not taken: void; else ask again
+    SUBMITTING   the provider is asked for the job's token     found: SUBMITTED; twice not found, a while apart: void
+    SUBMITTED    looked at, now and then                       ended: collected, each attempt by the outcome table
+    ENDED        every attempt is closed                       -
+
+A job that a stop, a closed provider or the death of the process leaves in one of the middle states keeps its holds; the next run
+adopts it. What is not known of a job is asked for, and never sent a second time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from judgerun.dispatch import claim as claims
+from judgerun.dispatch.money import Scope
+from judgerun.dispatch.retry import WAIT_MAX_S, Again, CloseProvider, GiveUp, decide, says
+from judgerun.dispatch.room import Room
+from judgerun.dispatch.waits import Ended
+from judgerun.errors import Exit, InvariantBroken
+from judgerun.ledger.entry import EntryKind
+from judgerun.ledger.prices import Price
+from judgerun.model.experiment import Model
+from judgerun.model.kept import Cell, Kept, Lost
+from judgerun.model.reply import CLOSING, Billable, Cause, Failure
+from judgerun.model.request import Request, RequestKey
+from judgerun.ports import Answer, Closing, Jobs, JobState, Line, Place
+
+POLL_FIRST_S = 15.0
+POLL_MAX_S = 60.0
+GRACE_S = 60.0
+"""How long after a provider did not know a job it is asked again, before the job is taken not to exist."""
+SKEW_S = 600.0
+"""How far a provider's clock may be behind ours when a job is looked for by its time."""
+LOOK_TIMEOUT_S = 60.0
+CHUNK = 256
+"""Attempts that are reserved, or closed, in one commit."""
+
+UNFOUND = Failure(cause=Cause.TIMED_OUT, billable=Billable.NO, detail="the provider does not know the job")
+SILENT = Failure(
+    cause=Cause.MALFORMED, billable=Billable.UNKNOWN, detail="its job ended without a word on this request"
+)
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Held:
+    """A job of this run, its own or adopted. As a waiter it waits for all of its cells, and only a stop of the run or of its
+    provider ends that: what was submitted is paid for, whatever becomes of its conditions.
+    """
+
+    id: int
+    place: Place
+    model: Model
+    token: str
+    state: JobState
+    at: float  # Unix time of its first reservation
+    size: int  # attempts
+    remote: str | None = None
+    collected: bool = False  # it ended with results
+    told: str = ""  # the provider's own word for how it stands
+    pause: float = 0.0  # seconds until it is looked at again
+    missed: float | None = None  # when the provider first did not know it
+    failing: float | None = None  # since when it cannot be looked at
+    conditions: tuple[str, ...] = ()
+    scopes: tuple[Scope, ...] = ()
+
+    @property
+    def provider(self) -> str:
+        """The deployment that has it."""
+        return self.place.provider
+
+
+@dataclass(slots=True)
+class _Tried:
+    """What the tries of a cell came to so far, as `retry.decide` asks."""
+
+    tries: int = 0
+    failures: int = 0
+    waited: float = 0.0
+    answered: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Collector:
+    """Takes jobs through their lives. `cells` are the cells of the run that are in jobs, by key: None for a key of an adopted job
+    whose cell has not come yet, or never does. `again` takes back a cell that is to be tried after so many seconds; `refused`
+    takes back the cells of a job that was refused whole, where its size may be why.
+    """
+
+    room: Room
+    cells: dict[RequestKey, Cell | None]
+    again: Callable[[Cell, float], None]
+    refused: Callable[[Held, Failure, list[Cell]], bool]
+    settling: int = 0  # jobs whose results are being handed on: they may bring new cells
+    _tried: dict[RequestKey, _Tried] = field(default_factory=dict)
+
+    async def follow(self, job: Held) -> None:
+        """Until the job has ended. Raises Ended when it must be left standing."""
+        while job.state is not JobState.ENDED:
+            if job.pause:
+                await self.room.waits.sleep("job", job.pause, job)
+            job.pause = min(max(POLL_FIRST_S, job.pause * 1.5), POLL_MAX_S)
+            await (self._find(job) if job.state is JobState.SUBMITTING else self._look(job))
+
+    # -- to the provider
+
+    async def submit(self, job: Held) -> None:
+        """Hand the job over, once. A run that was stopped in the meantime sends nothing. Raises Ended when it was, or is."""
+        lines = self.room.given.store.lines(job.id)
+        if self.room.halted:
+            await self._close([claims.unsent(line.attempt) for line in lines])
+            await self._end(job, "nothing of it was sent")
+            raise Ended
+        requests = await self._requests(lines)
+        await self._move(job, JobState.SUBMITTING)
+        said = await self._ask(self._jobs(job).submit(requests, token=job.token, timeout_s=self._timeout(job)))
+        if isinstance(said, str):
+            await self._submitted(job, said)
+        elif said.billable is Billable.NO:
+            await self._undone(job, said)
+
+    async def _find(self, job: Held) -> None:
+        """Ask for a job that may have been submitted."""
+        requests = await self._requests(self.room.given.store.lines(job.id))
+        since, timeout_s = job.at - SKEW_S, self._timeout(job)
+        said = await self._ask(self._jobs(job).find(requests, token=job.token, since=since, timeout_s=timeout_s))
+        now = self.room.given.clock.now()
+        if isinstance(said, str):
+            await self._submitted(job, said)
+        elif said is not None:
+            self._trouble(job, said)
+        elif job.missed is None or now - job.missed < GRACE_S:
+            job.missed = now if job.missed is None else job.missed
+            job.pause = GRACE_S
+        else:
+            await self._undone(job, UNFOUND)
+
+    async def _look(self, job: Held) -> None:
+        """Ask how a job stands, and collect it when it has ended."""
+        assert job.remote is not None
+        look = await self._ask(self._jobs(job).look(job.remote, timeout_s=LOOK_TIMEOUT_S))
+        if isinstance(look, Failure):
+            self._trouble(job, look)
+            return
+        if look.told != job.told:
+            job.told = self.room.scrub(look.told)
+            await self._move(job, JobState.SUBMITTED, detail=job.told)
+        if not look.ended:
+            job.failing = None
+        elif look.failure is not None:
+            await self._undone(job, look.failure)
+        else:
+            await self._collect(job, job.remote)
+
+    async def _submitted(self, job: Held, remote: str) -> None:
+        job.remote, job.pause, job.failing = remote, POLL_FIRST_S, None
+        await self._move(job, JobState.SUBMITTED, remote=remote)
+
+    def _trouble(self, job: Held, failure: Failure) -> None:
+        """A job cannot be looked at: again later, until that has lasted for too long. Then it stands for a later run."""
+        room, now = self.room, self.room.given.clock.now()
+        why = room.scrub(says(failure))
+        if failure.cause in CLOSING:
+            room.close_provider(job.provider, why)
+            raise Ended
+        job.failing = now if job.failing is None else job.failing
+        if now - job.failing >= WAIT_MAX_S:
+            told = f"{job.provider}: job {job.id} cannot be looked at: {why}"
+            room.codes.setdefault(Exit.PROVIDER, told)
+            room.progress.news.append(told)
+            raise Ended
+        room.progress.backoff(job.provider, now + job.pause, now, why)
+
+    async def _ask(self, exchange: Awaitable[T]) -> T:
+        """An exchange with a provider, which only the second stop ends."""
+        task = asyncio.current_task()
+        assert task is not None
+        self.room.sending[task] = None
+        try:
+            return await exchange
+        except asyncio.CancelledError:
+            task.uncancel()
+            raise Ended from None
+        finally:
+            self.room.sending.pop(task, None)
+
+    # -- the end of a job
+
+    async def _undone(self, job: Held, failure: Failure) -> None:
+        """Nothing of the job was done, or will be: every attempt is void, and its cells are tried anew."""
+        lines = self.room.given.store.lines(job.id)
+        for some in _chunks(lines):
+            await self._close([claims.undone(line.attempt, failure) for line in some])
+        why = self.room.scrub(says(failure))
+        await self._end(job, why)
+        self.room.progress.news.append(f"job {job.id} at {job.provider} was not done: {why}")
+        cells = [cell for line in lines if (cell := self.cells.pop(line.key, None)) is not None]
+        if failure.cause not in CLOSING and self.refused(job, failure, cells):
+            return
+        for cell in cells:
+            await self._failed(cell, failure)
+
+    async def _collect(self, job: Held, remote: str) -> None:
+        """Close every attempt that is still open by what the provider says of it, and hand the replies on."""
+        lines = self.room.given.store.lines(job.id)
+        requests = await self._requests(lines)
+        answers = await self._ask(self._jobs(job).collect(remote, requests, timeout_s=self._timeout(job)))
+        if isinstance(answers, Failure):
+            self._trouble(job, answers)
+            return
+        # As it was reserved: at the price of the lane and of the day on which it was sent, whatever the files say by now.
+        price = self.room.price(replace(job.model, lane="batch"), at=job.at)
+        self.settling += 1
+        try:
+            for some in _chunks(list(zip(lines, requests, strict=True))):
+                await self._settle(job, some, answers, price)
+            await self._end(job, "collected")
+            job.collected = True
+        finally:
+            self.settling -= 1
+
+    async def _settle(
+        self, job: Held, some: Sequence[tuple[Line, Request]], answers: Mapping[RequestKey, Answer], price: Price
+    ) -> None:
+        """One commit of closings, and what follows from them."""
+        room, wall = self.room, self.room.given.clock.wall()
+        found = [(line, answers.get(line.key) or Answer(failure=SILENT), request) for line, request in some]
+        closings = [
+            claims.closing(claims.reserved(line, request, job.place), line.attempt, answer, price, at=wall)
+            for line, answer, request in found
+        ]
+        if await self._close(closings):
+            room.halt(Exit.FROZEN, f"job {job.id} was billed more than it held; the budget is frozen")
+        before = room.resolved
+        for (line, answer, _), closing in zip(found, closings, strict=True):
+            cell = self.cells.pop(line.key, None)
+            if answer.failure is None:
+                self._answered(job, cell, closing)
+            elif cell is not None:
+                await self._failed(cell, answer.failure)
+        if room.gates.due(room.resolved - before):
+            await room.look_at_gates()
+
+    def _answered(self, job: Held, cell: Cell | None, closing: Closing) -> None:
+        room = self.room
+        room.answered[job.provider] = room.answered.get(job.provider, 0) + 1
+        room.progress.trouble.pop(job.provider, None)
+        if cell is not None:
+            (_, reply, share), *_ = closing.replies
+            name = room.given.experiment.name
+            self._resolve(cell, Kept(reply=claims.slim(reply), attempt=closing.attempt, experiment=name, cost=share))
+
+    async def _failed(self, cell: Cell, failure: Failure) -> None:
+        """What follows for a cell whose line in a job failed, by the rules of calls."""
+        room = self.room
+        key, name = cell.request.key, cell.provider
+        answered = room.answered.get(name, 0)
+        tried = self._tried.setdefault(key, _Tried())
+        if not tried.waited:
+            tried.answered = answered
+        following = decide(
+            failure,
+            tries=tried.tries,
+            failures=tried.failures,
+            waited=tried.waited,
+            alive=answered > tried.answered,
+            attempts_max=room.lanes.route(name, cell.model).attempts_max,
+            rng=room.given.rng,
+        )
+        match following:
+            case CloseProvider(reason):
+                room.close_provider(name, room.scrub(reason))
+                self.again(cell, 0.0)  # and its tray drops it
+            case GiveUp(reason):
+                await room.given.store.lose(cell.request, reason)
+                self._resolve(cell, Lost(reason))
+            case Again(after, counted):
+                tried.failures += 1
+                tried.tries += counted
+                tried.waited += 0.0 if counted else after
+                self.again(cell, after)
+
+    def _resolve(self, cell: Cell, outcome: Kept | Lost) -> None:
+        self._tried.pop(cell.request.key, None)
+        self.room.given.flow.resolve(cell, outcome)
+        self.room.resolved += 1
+
+    # -- the books
+
+    async def _close(self, closings: Sequence[Closing]) -> bool:
+        """Ends of attempts, durable; whether one froze the budget."""
+        room = self.room
+        closed = await room.given.store.close_all(closings)
+        now = room.given.clock.now()
+        for closing in closings:
+            room.progress.count(now=now, tokens=closing.amount.tokens if closing.kind is EntryKind.SETTLE else 0)
+        room.money.wake_all()
+        return any(one.overrun for one in closed)
+
+    async def _move(self, job: Held, state: JobState, *, remote: str | None = None, detail: str | None = None) -> None:
+        await self.room.given.store.move(job.id, state, remote=remote, detail=detail)
+        job.state = state
+
+    async def _end(self, job: Held, why: str) -> None:
+        await self._move(job, JobState.ENDED, detail=why)
+
+    async def _requests(self, lines: Sequence[Line]) -> list[Request]:
+        """The requests of a job: those of cells of this run as they are, others out of the cache."""
+        found = []
+        for some in _chunks(lines):
+            for line in some:
+                cell = self.cells.get(line.key)
+                found.append(self.room.given.store.request(line.key) if cell is None else cell.request)
+            await asyncio.sleep(0)  # fifty thousand bodies must not keep the loop from its sockets
+        return found
+
+    def _jobs(self, job: Held) -> Jobs:
+        return jobs_of(self.room, job.provider)
+
+    def _timeout(self, job: Held) -> float:
+        return self.room.lanes.route(job.provider, job.model.name).timeout_s
+
+
+def jobs_of(room: Room, provider: str) -> Jobs:
+    """The batch API of a provider, without which no model of its has the lane."""
+    jobs = room.given.providers[provider].jobs
+    if jobs is None:
+        raise InvariantBroken(f"{provider} has no batch API, and a model of it the lane")
+    return jobs
+
+
+def _chunks(items: Sequence[Any]) -> Iterable[Sequence[Any]]:
+    """Slices of so many as one commit holds."""
+    return (items[at : at + CHUNK] for at in range(0, len(items), CHUNK))
