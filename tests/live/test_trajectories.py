@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,24 +49,6 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / "budgets", folder / "budgets")
     subprocess.run([sys.executable, str(home / "prepare.py")], check=True, capture_output=True, timeout=60)
     return folder
-
-
-@pytest.fixture(scope="module")
-def llama() -> Iterator[str]:
-    """A llama.cpp server of our own, ended by closing its standard input."""
-    server = subprocess.Popen(
-        [sys.executable, str(ROOT / "tests" / "live" / "llama.py")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    assert server.stdin is not None
-    assert server.stdout is not None
-    yield str(json.loads(server.stdout.readline())["ready"])
-    server.stdin.close()
-    server.wait(timeout=30)
-    server.stdout.close()
 
 
 @pytest.mark.live
