@@ -14,10 +14,15 @@ import pytest
 import judgerun
 from judgerun.errors import Exit
 from judgerun.files.budgets import find_budget, load_lanes
+from judgerun.files.deployments import BUILTIN
+from judgerun.model.profile import RULES
+from judgerun.providers.facts import SERVERS
 
 ROOT = Path(__file__).parent.parent
 GUIDE = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
-PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/guide.md")}
+PAGES = {
+    name: (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/guide.md", "docs/providers.md")
+}
 JUDGERUN = Path(sys.executable).parent / "judgerun"
 
 
@@ -70,3 +75,20 @@ def test_exit_codes_in_the_guide_are_the_programs() -> None:
     """The table of exit codes in the guide lists every code, and no other."""
     table = GUIDE.split("Exit codes\n")[1].split("##")[0]
     assert {int(code) for code in re.findall(r"^\| (\d+) \|", table, re.M)} == {int(code) for code in Exit}
+
+
+def test_the_page_of_providers_names_them_all() -> None:
+    """Every built-in provider with its key, every server that another may be like, and every rule that finds an answer."""
+    page = PAGES["docs/providers.md"]
+    table = page.split("## Built-in providers")[1].split("Two more dialects")[0]
+    assert set(
+        re.findall(r"`([a-z-]+)`", "".join(line.split("|")[1] for line in table.splitlines() if "|" in line))
+    ) - {"provider"} == set(BUILTIN)
+    for deployment in BUILTIN.values():
+        if deployment.api_key_env in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "VOYAGE_API_KEY"):
+            assert f"`{deployment.api_key_env}`" in table
+    said = re.search(r"`like` is one of ([^.]+)\.", page)
+    assert said is not None
+    assert [name.strip() for name in said[1].replace("\n", " ").split(",")] == list(SERVERS)
+    rules = page.split("## Where the answer stands")[1].split("## Usage")[0]
+    assert tuple(re.findall(r"^\| `([a-z-]+)` \|", rules, re.MULTILINE)) == RULES
