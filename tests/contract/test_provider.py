@@ -205,9 +205,9 @@ def test_another_model_is_seen() -> None:
 
 
 def test_every_fault_of_the_simulator_is_tried_here() -> None:
-    """A fault without an expectation would be a hole in this contract."""
+    """A fault without an expectation would be a hole in this contract; those of jobs are not for single calls."""
     here = Path(__file__).read_text(encoding="utf-8")
-    assert [name for name in FAULTS if f'"{name}"' not in here] == []
+    assert [name for name, fault in FAULTS.items() if fault.kind != "job" and f'"{name}"' not in here] == []
 
 
 TEXTS = [a_text("heat some apple"), a_text("cool some apple and put it away"), a_text("a lamp")]

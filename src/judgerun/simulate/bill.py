@@ -99,8 +99,9 @@ class Bill:
         attempt: str | None,
         path: str,
         job: str | None = None,
+        line: str | None = None,
     ) -> None:
-        """A row for a call that came at the Unix time `at`; `job` is the id of the job that it was a part of."""
+        """A row for a call that came at the Unix time `at`; `job` is the id of the job that it was the line `line` of."""
         nanos = self.tariff(model).charge(
             fresh=made.fresh,
             cached=made.cached,
@@ -115,6 +116,7 @@ class Bill:
                 "at": at,
                 "attempt": attempt,
                 "job": job,
+                "line": line,
                 "path": path,
                 "model": model,
                 "input": made.input,

@@ -49,7 +49,7 @@ async def success(
     """A 200 with these bytes, part by part. `flood`: the bytes that the fault `oversized` adds."""
     raw = b"".join(parts)
     match fault:
-        case "drop_after":
+        case "drop_after" | "job_submit_lost":
             return drop(request)
         case "drop_mid":
             return await _half(request, raw, headers)

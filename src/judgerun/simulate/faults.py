@@ -16,7 +16,7 @@ class Fault:
     """`billed`: whether the provider charges for the call all the same. `kind`: the calls that it can befall."""
 
     billed: bool = True
-    kind: Literal["any", "chat", "embed"] = "any"
+    kind: Literal["any", "chat", "embed", "job"] = "any"
 
 
 FAULTS: Mapping[str, Fault] = {
@@ -66,6 +66,12 @@ FAULTS: Mapping[str, Fault] = {
     "vector_size": Fault(kind="embed"),  # a vector of another size
     "vector_nan": Fault(kind="embed"),  # a vector with a NaN
     "vector_permuted": Fault(kind="embed"),  # vectors in another order, with their right indices
+    "job_submit_lost": Fault(kind="job"),  # the job was taken, and the response is cut
+    "job_fail": Fault(kind="job"),  # the whole job is refused for a limit of enqueued tokens, and nothing of it is done
+    "job_partial": Fault(kind="job"),  # some of its lines end with an error
+    "job_expire": Fault(kind="job"),  # its time is over when half of it is done
+    "job_missing_line": Fault(kind="job"),  # a line is done, charged, and not among the results
+    "job_duplicate_line": Fault(kind="job"),  # a line stands twice among the results
 }
 
 
@@ -97,9 +103,9 @@ def parse(text: str, seed: int) -> dict[str, float]:
 def swarm(seed: int, rate: float) -> dict[str, float]:
     """Some faults, each in with one chance in four, that together befall `rate` of the calls: runs differ in kind too.
 
-    Faults that end a run by design (`quota`, `401`, `overrun`) stay out; name them if they are wanted.
+    Faults that end a run by design (`quota`, `401`, `overrun`) and those of jobs alone stay out; name them if they are wanted.
     """
-    names = [name for name in FAULTS if name not in ("quota", "401", "overrun")]
+    names = [name for name in FAULTS if name not in ("quota", "401", "overrun") and FAULTS[name].kind != "job"]
     chosen = [name for name in names if chance.uniform(seed, "swarm", name) < 0.25]
     return {name: rate / len(chosen) for name in chosen} if chosen else {}
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from judgerun.simulate import answer, chance, vectors
-from judgerun.simulate.ask import Ask, Given, cut, tokens
+from judgerun.simulate.ask import Ask, Given, Trouble, cut, tokens
 
 _THINKER = re.compile(r"reason|think|\bo[1-9]\b|\br1\b", re.I)
 
@@ -39,6 +39,17 @@ def habit(seed: int, model: str, laws: Mapping[str, Law]) -> Law:
         return laws[model]
     error = 0.04 + 0.14 * chance.uniform(seed, "error", model)
     return Law(error=error, reasoning=REASONING_MEDIAN if _THINKER.search(model) else 0.0)
+
+
+def overlong(law: Law, ask: Ask) -> Trouble | None:
+    """Why a call does not fit into the model's context; None where it does. A text of several to embed counts by itself."""
+    needed = ask.input + (ask.cap or 0)
+    if ask.kind == "embed":
+        needed = 0 if ask.truncate else max(map(tokens, ask.texts))
+    if needed <= law.context:
+        return None
+    told = f"this model's maximum context length is {law.context} tokens; the request needs {needed}"
+    return Trouble(kind="context", message=told)
 
 
 def give(seed: int, law: Law, ask: Ask) -> Given:

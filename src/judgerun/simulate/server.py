@@ -16,12 +16,17 @@ import orjson
 from aiohttp import web
 
 from judgerun.simulate import deliver, openai, spoil
-from judgerun.simulate.ask import Ask, Call, Given, Stated, Trouble, Wrong, tokens, words
+from judgerun.simulate.ask import Ask, Call, Given, Refused, Stated, Trouble, Wrong, tokens, words
 from judgerun.simulate.bill import Bill, read_tariffs
 from judgerun.simulate.dialects import BASES, DIALECTS, Dialect
 from judgerun.simulate.faults import FAULTS, befall, parse
 from judgerun.simulate.gauge import Gauge
-from judgerun.simulate.law import Law, give, habit, latency
+from judgerun.simulate.jobs import anthropic as messagebatches
+from judgerun.simulate.jobs import google as operations
+from judgerun.simulate.jobs import openai as batches
+from judgerun.simulate.jobs.engine import Engine
+from judgerun.simulate.jobs.host import Host, Reply, Route
+from judgerun.simulate.law import Law, give, habit, latency, overlong
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 FLOOD_BYTES = 33 * 2**20
@@ -41,6 +46,13 @@ TROUBLES: Mapping[str, Trouble] = {
     "504": Trouble(kind="timeout", message="the gateway waited long enough"),
 }
 """Faults that are an error in the dialect's own words."""
+
+JOBS: Mapping[str, Callable[[Host], list[Route]]] = {
+    "openai": batches.routes,
+    "anthropic": messagebatches.routes,
+    "google": operations.routes,
+}
+"""The batch APIs; each under the bases of its dialect that have a prefix, for some paths are the same."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -72,6 +84,7 @@ class Simulator:
         self._wall = wall
         self._flood_bytes = flood_bytes
         self._came: Counter[str] = Counter()
+        self.engine = Engine(seed=seed, models=self._models, bill=self.bill, pace=pace, wall=wall)
 
     def app(self) -> web.Application:
         """The application: each dialect under its bases, the rest at the root and under /v1."""
@@ -79,11 +92,15 @@ class Simulator:
         for name, dialect in DIALECTS.items():
             for base, path in itertools.product(BASES[name], dialect.PATHS):
                 app.router.add_post(base + path, self._handler(dialect, path))
+        for name, routes in JOBS.items():
+            for base, (method, path, handler) in itertools.product(filter(None, BASES[name]), routes(self)):
+                app.router.add_route(method, base + path, handler)
         for base in ("", "/v1"):
             app.router.add_get(f"{base}/models", self._list)
             app.router.add_get(f"{base}/bill", self._totals)
             app.router.add_get(f"{base}/stats", self._statistics)
             app.router.add_post(f"{base}/tokenize", self._tokenize)
+        app.on_cleanup.append(lambda _: self.engine.close())
         return app
 
     async def _list(self, _: web.Request) -> web.Response:
@@ -152,6 +169,29 @@ class Simulator:
             return self._refuse(request, dialect, fault)
         return await self._deliver(request, dialect, ask, given, fault)
 
+    async def exchange(
+        self, request: web.Request, dialect: Dialect, reply: Reply, *, submit: bytes | None = None
+    ) -> web.StreamResponse:
+        """One call of a batch API; with the body of a `submit` the faults of jobs may befall it too. It costs nothing by itself."""
+        called = Call(path=f"{request.method} {request.path_qs}", raw=submit or b"")
+        digest = called.path + called.digest
+        nth = self._came[digest]
+        self._came[digest] += 1
+        fault = befall(self.faults, self._seed, "poll" if submit is None else "job", digest, nth)
+        self.bill.enter(Given(), model="", fault=fault, billed=False, at=self._wall(), attempt=None, path=request.path)
+        if fault is not None and not FAULTS[fault].billed:
+            return self._refuse(request, dialect, fault)
+        made = reply(fault)
+        if fault == "504":
+            return self._refuse(request, dialect, fault)
+        if isinstance(made, Refused):
+            return deliver.refusal(made)
+        error = dialect.error(Trouble(kind="server", message="the upstream had a bad moment"))
+        raw = made if isinstance(made, bytes) else orjson.dumps(made)
+        parts = [spoil.written(fault, raw, error)]
+        headers = {"Content-Type": "application/json"}
+        return await deliver.success(request, parts, fault, headers, wall=self._wall(), flood=self._flood_bytes)
+
     async def _deliver(
         self, request: web.Request, dialect: Dialect, ask: Ask, given: Given, fault: str | None
     ) -> web.StreamResponse:
@@ -166,7 +206,7 @@ class Simulator:
             headers["Content-Type"] = "text/event-stream; charset=utf-8"
             parts = spoil.streamed(fault, ask, body, dialect.STREAM, error)
         else:
-            parts = [spoil.written(fault, body, error)]
+            parts = [spoil.written(fault, orjson.dumps(body), error)]
         return await deliver.success(request, parts, fault, headers, wall=self._wall(), flood=self._flood_bytes)
 
     def _limits(self, request: web.Request, dialect: Dialect, ask: Ask, law: Law) -> web.Response | None:
@@ -176,13 +216,10 @@ class Simulator:
             self._charge(request, ask, None, "limit")
             refused = dialect.error(Trouble(kind="limit", message="requests per minute exceeded", wait=wait))
             return deliver.refusal(refused, {"Retry-After": f"{wait:.3f}"})
-        needed = ask.input + (ask.cap or 0)
-        if ask.kind == "embed":
-            needed = 0 if ask.truncate else max(map(tokens, ask.texts))
-        if needed > law.context:
+        long = overlong(law, ask)
+        if long is not None:
             self._charge(request, ask, None, "context")
-            told = f"this model's maximum context length is {law.context} tokens; the request needs {needed}"
-            return deliver.refusal(dialect.error(Trouble(kind="context", message=told)))
+            return deliver.refusal(dialect.error(long))
         return None
 
     def _refuse(self, request: web.Request, dialect: Dialect, fault: str) -> web.Response:

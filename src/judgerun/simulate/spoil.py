@@ -44,10 +44,11 @@ def _tagged(ask: Ask, given: Given) -> None:
         given.finish = "length"
 
 
-def written(fault: str | None, body: Body, error: Refused) -> bytes:
-    """The bytes of the body, as the fault leaves them; `error` is what stands in a 200 in its stead."""
-    raw = orjson.dumps(error.body if fault == "error_200" else body)
+def written(fault: str | None, raw: bytes, error: Refused) -> bytes:
+    """The bytes of a body as the fault leaves them; `error` is what stands in a 200 in its stead."""
     match fault:
+        case "error_200":
+            return orjson.dumps(error.body)
         case "garbage":
             return b"<html>it works</html>"
         case "truncated":
