@@ -28,7 +28,9 @@ class Stating(FakeProvider):
         self.refused = 0
         self.suffix = "-minute" if told else ""
 
-    async def _serve(self, request: web.Request, body: dict[str, Any], *more: Any) -> web.StreamResponse:
+    async def _serve(
+        self, request: web.Request, body: dict[str, Any], reply: dict[str, Any], tokens_in: int, tokens_out: int
+    ) -> web.StreamResponse:
         model, now = body["model"], asyncio.get_running_loop().time()
         left, since = self.left.get(model, (float(self.per_minute), now))
         left = min(float(self.per_minute), left + (now - since) * self.per_minute / 60)
@@ -38,7 +40,7 @@ class Stating(FakeProvider):
         else:
             left -= 1
             self.left[model] = left, now
-            response = await super()._serve(request, body, *more)
+            response = await super()._serve(request, body, reply, tokens_in, tokens_out)
         now = asyncio.get_running_loop().time()
         reset = (self.per_minute - int(left)) * 60 / self.per_minute
         if int(left) == 0:

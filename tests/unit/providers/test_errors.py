@@ -204,13 +204,13 @@ def test_no_error_of_the_collection_is_left_out() -> None:
 
 def test_patience_asked_for_on_a_200_is_never_obeyed() -> None:
     """Anthropic and others send Retry-After with answers: it makes no limit, and an error inside says nothing of it."""
-    for name, asked in {
-        "anthropic/anthropic_chat_messages_end_turn_0": "36",
-        "huggingface/huggingface_chat_completions_tool_calls_1": "2",
-    }.items():
-        told = wire(name)
-        assert (told.status, told.headers["retry-after"]) == (200, asked)
-        assert stated(told.headers, at=told.at, windows={}) == ()
+    claude, told = (
+        wire("anthropic/anthropic_chat_messages_end_turn_0"),
+        wire("huggingface/huggingface_chat_completions_length"),
+    )
+    assert (claude.status, claude.headers["retry-after"]) == (200, "36")
+    assert (told.status, told.headers["retry-after"]) == (200, "30")
+    assert stated(claude.headers, at=AT, windows={}) == stated(told.headers, at=AT, windows={}) == ()
     refused = fault.in_band({"type": "overloaded_error"}, told)
     assert (refused.cause, refused.retry_after) == (Cause.OVERLOADED, None)
     request = build("chat", {"model": "m", "messages": []}, deployment="d", adapter="openai/1", draw=0)
