@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from judgerun.simulate.dialects import BASES
+
 START = "import sys; from judgerun.simulate.server import serve; sys.exit(serve(**{}))"
 
 
@@ -29,6 +31,9 @@ def served(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], str, Path]]:
     assert process.stdout is not None
     ready = json.loads(process.stdout.readline())
     assert ready["ready"] is True
+    assert ready["url"] == ready["urls"]["openai"]
+    root = ready["url"].removesuffix("/v1")
+    assert ready["urls"] == {name: root + bases[0] for name, bases in BASES.items()}
     yield process, ready["url"], bill
     process.kill()
     process.communicate()
