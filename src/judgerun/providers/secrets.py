@@ -10,6 +10,9 @@ from collections.abc import Iterable, Iterator
 from urllib.parse import quote, unquote, urlsplit
 
 MASK = "[secret]"
+KEY_MIN = 8
+"""Shorter keys are words that servers of one's own are given ("EMPTY"): an answer may say them, and must not be altered."""
+
 DIGITS_MIN = 12
 """Base64 digits without which a secret is not looked for in that spelling: fewer stand in innocent text."""
 
@@ -37,7 +40,7 @@ class Scrub:
     def __init__(self, values: Iterable[str] = ()) -> None:
         texts = {form for value in values if value for form in _spellings(value)}
         self._texts = sorted(texts, key=len, reverse=True)  # the longest first: one spelling may hold another
-        self._raw = [text.encode() for text in self._texts]
+        self._raw = [text.encode() for text in self._texts if len(text) >= KEY_MIN]
 
     def __repr__(self) -> str:
         return f"Scrub({len(self._texts)} spellings)"
@@ -55,7 +58,7 @@ class Scrub:
         return self.known(value.encode("utf-8", "surrogateescape")).decode("utf-8", "replace")
 
     def known(self, raw: bytes) -> bytes:
-        """The bytes without the known secrets; the same object when they hold none, which is the rule."""
+        """The bytes without the known secrets of at least KEY_MIN characters; the same object when they hold none: the rule."""
         for known in self._raw:
             if known in raw:
                 raw = raw.replace(known, MASK.encode())
