@@ -192,3 +192,63 @@ def test_promises_hold_in_the_batch_lane(tmp_path: Path, seeds: range) -> None:
     """
     found = {seed: world.findings for seed in seeds if (world := lived(tmp_path, seed)).findings}
     assert not found, f"JUDGERUN_SEED={min(found)} pytest {Path(__file__).name}: {found}"
+
+
+MUTANTS = ("no find", "no submitting", "void on unknown", "no recovery")
+"""Faults of our own: a killed submit is sent anew unasked; its state is forgotten; silence is free; the dead are not seen."""
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_judge_finds_a_planted_fault(tmp_path: Path, mutant: str) -> None:
+    """A program that breaks a promise is caught by one of the first seeds: the tester itself is tested."""
+    caught = next((seed for seed in range(60) if lived(tmp_path, seed, mutant=mutant).findings), None)
+    assert caught is not None, f"no seed caught {mutant!r}"
+
+
+@pytest.mark.parametrize("seed", range(0, 40, 8))
+def test_one_seed_is_one_run(tmp_path: Path, seed: int) -> None:
+    """The same seed gives the same jobs and the same ledger, entry by entry."""
+    (tmp_path / "1").mkdir()
+    (tmp_path / "2").mkdir()
+    query = "select attempt, kind, nanos, calls, tokens, at from entry order by id"
+    first, second = lived(tmp_path / "1", seed), lived(tmp_path / "2", seed)
+    assert rows_of(first.path, query) == rows_of(second.path, query), f"seed {seed}"
+    assert [job.token for job in first.batches.jobs.values()] == [job.token for job in second.batches.jobs.values()]
+
+
+def test_seeds_differ_in_kind(tmp_path: Path) -> None:
+    """The seeds reach what they are meant to reach: every fault of a job and of a line, every way in which a job ends, and
+    jobs that outlive the process that submitted them.
+    """
+    fates: Counter[str] = Counter()
+    ended: Counter[str] = Counter()
+    adopted = held = 0
+    for seed in range(40):
+        world = lived(tmp_path, seed)
+        for job in world.batches.jobs.values():
+            fates.update({job.whole: 1})
+            fates.update(job.fates.values())
+        ended.update(detail.split(":")[0] for (detail,) in rows_of(world.path, "select detail from job"))
+        kinds = rows_of(world.path, "select kind from entry e join attempt a on a.id = e.attempt where job is not null")
+        ended.update(kind for (kind,) in kinds)
+        adopted += len(
+            rows_of(
+                world.path, "select j.id from job j where owner > (select min(owner) from attempt where job = j.id)"
+            )
+        )
+        held += sum(
+            "run again to collect" in (outcome.ending.reason or "") for outcome in world.outcomes if outcome.ending
+        )
+    assert {*WHOLES, *LINES} <= fates.keys()
+    assert {
+        "collected",
+        "nothing of it was sent",
+        "timed out",
+        "rate limited",
+        "rejected",
+        "overloaded",
+        "not sent",
+    } <= ended.keys()
+    assert {"settle", "void", "forfeit"} <= ended.keys()
+    assert adopted > 10
+    assert held > 10

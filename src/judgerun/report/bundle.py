@@ -28,6 +28,7 @@ import orjson
 from judgerun.errors import Problem, Refused, SealBroken, StoreError
 from judgerun.store.seal import verify
 from judgerun.store.snapshot import Sealed, Snapshot
+from judgerun.store.upkeep import migrate
 
 FORMAT = "judgerun-bundle/1"
 MANIFEST, SEAL, CACHE = "manifest.json", "seal.json", "cache.db"
@@ -270,7 +271,8 @@ def _sealed(manifest: Mapping[str, Any], folder: Path) -> Iterator[str]:
 
 
 def _broken(manifest: Mapping[str, Any], folder: Path) -> Iterator[str]:
-    """Where the cache of a bundle is not what was sealed."""
+    """Where the cache of a bundle is not what was sealed. What was unpacked of an older judgerun's is migrated first."""
+    migrate(folder / CACHE)
     with Snapshot.open(folder / CACHE, immutable=True) as view:
         seals = [seal for seal in view.seals(manifest["experiment"]) if seal.digest == manifest["seal"]]
         checked = verify(view, manifest["experiment"], seal=seals[0]) if seals else None

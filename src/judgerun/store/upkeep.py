@@ -1,4 +1,4 @@
-"""Upkeep: the size, compaction, backup and integrity of a cache file; nothing that reads what is in it."""
+"""Upkeep: the size, compaction, backup, migration and integrity of a cache file; nothing that reads what is in it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 from judgerun.errors import Problem, Refused, StoreError
 from judgerun.store.locks import Locks
 from judgerun.store.queries import SQL
-from judgerun.store.schema import open_reader, open_writer, wrapped
+from judgerun.store.schema import MIGRATIONS, open_reader, open_writer, wrapped
 
 TABLES = ("request", "attempt", "entry", "reply", "vector", "event", "account", "owner", "seal")
 
@@ -79,6 +80,32 @@ def compact(path: Path) -> int:
     shutil.rmtree(path.with_name(path.stem + ".vectors"), ignore_errors=True)
     after = size(path)
     return sum(before[name] - after[name] for name in ("file", "log", "vectors"))
+
+
+def migrate(path: Path) -> None:
+    """Bring a private copy of a cache up to date, where an older judgerun wrote it; nothing is left beside the file. StoreError
+    as `schema.open_writer`.
+    """
+    with wrapped(path):
+        connection = sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1", uri=True)
+        try:
+            (version,) = connection.execute("pragma user_version").fetchone()
+        finally:
+            connection.close()
+    if not 0 < version < len(MIGRATIONS):
+        return
+    locks = Locks(path)
+    try:
+        connection = open_writer(path, locks, durable=False)
+        try:
+            with wrapped(path):
+                connection.execute("pragma journal_mode = delete")
+        finally:
+            connection.close()
+    finally:
+        locks.close()
+    for beside in (f"{path.name}.lock", f"{path.name}.schema{version}.backup"):
+        path.with_name(beside).unlink(missing_ok=True)
 
 
 @contextmanager

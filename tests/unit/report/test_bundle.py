@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import zipfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from fakes.older import older
 from fakes.store import HandClock, budget, chat, claim, forfeit, reply, settle
 from judgerun.errors import Refused, SealBroken
 from judgerun.model.request import RequestKey
@@ -107,6 +109,24 @@ async def test_a_bundle_is_whole_and_the_same_every_time(tmp_path: Path) -> None
     assert checked == Checked(experiment="exp", form="whole", seal=first.seal.digest, files=5, estimates="equal")
     assert checked.whole
     assert not tmp_path.joinpath("one.zip.part").exists()
+
+
+async def test_a_bundle_of_an_older_judgerun_is_verified(tmp_path: Path) -> None:
+    """The cache of a bundle that version 1 wrote is migrated where it was unpacked: its seal holds, and a change is found."""
+    packed = await contents(tmp_path)
+    assert packed.cache is not None
+    older(packed.cache, tmp_path / "older.db")
+    write_bundle(tmp_path / "older.bundle", replace(packed, cache=tmp_path / "older.db"))
+    checked = verify_bundle(tmp_path / "older.bundle", recompute=recomputed)
+    assert (checked.wrong, checked.estimates) == ((), "equal")
+    connection = sqlite3.connect(tmp_path / "older.db")
+    connection.execute("drop trigger reply_update")
+    connection.execute("update reply set text = 'better' where attempt = (select max(attempt) from reply)")
+    connection.commit()
+    connection.close()
+    write_bundle(tmp_path / "changed.bundle", replace(packed, cache=tmp_path / "older.db"))
+    (wrong,) = verify_bundle(tmp_path / "changed.bundle").wrong
+    assert "differs from what was sealed" in wrong
 
 
 async def test_estimates_that_come_out_otherwise_are_a_fault(tmp_path: Path) -> None:

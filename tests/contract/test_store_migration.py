@@ -1,0 +1,121 @@
+"""A cache of version 1: it is migrated with all that it holds, its seals hold, and what version 2 brought works on it."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from fakes.older import older
+from fakes.store import HandClock, budget, chat, check_books, claim, forfeit, reply, settle
+from judgerun.errors import StoreError
+from judgerun.ledger.entry import EntryKind
+from judgerun.model.kept import Kept
+from judgerun.ports import JobState
+from judgerun.store.extract import extract
+from judgerun.store.inline import Inline
+from judgerun.store.schema import MIGRATIONS
+from judgerun.store.seal import Stated, verify
+from judgerun.store.snapshot import Snapshot
+from judgerun.store.upkeep import integrity, migrate
+
+SEAL = "fccf3ca42cd866ece5ac93840c15ccf8cc1e628a92cf4069bacb8cfcac40f910"
+"""What version 1 itself wrote as the seal of `first`."""
+KEYS = [chat(n).key for n in (1, 2, 3)]
+
+
+@pytest.fixture
+async def first(tmp_path: Path) -> Path:
+    """A cache of version 1 with a sealed experiment: two replies and a forfeit."""
+    newer, path = tmp_path / "newer.db", tmp_path / "cache.db"
+    async with Inline.open(newer, clock=HandClock(), durable=False) as store:
+        await store.enter(experiment="utility", budget=budget())
+        for number in (1, 2, 3):
+            grant = await store.reserve(claim(chat(number)))
+            assert grant.attempt is not None
+            answer = (chat(number), reply(f"word {number}"), 60)
+            await store.close(settle(grant.attempt, answer) if number < 3 else forfeit(grant.attempt))
+        await store.leave({"money": 1.0})
+        await store.seal("utility", KEYS, stated=Stated(plan="p", prices="s", files={"f": "d"}, code="0"))
+    older(newer, path)
+    return path
+
+
+def rows(path: Path, query: str) -> list[tuple[object, ...]]:
+    """Rows of a cache, read as anybody could."""
+    connection = sqlite3.connect(path)
+    try:
+        return connection.execute(query).fetchall()
+    finally:
+        connection.close()
+
+
+async def test_a_sealed_cache_of_version_1_is_migrated_and_its_seal_holds(first: Path) -> None:
+    """Opening it keeps a copy of version 1 beside it; every row stands as it did, and so does the seal that version 1 wrote."""
+    before = [
+        rows(first, f"select * from {table} order by 1, 2") for table in ("entry", "account", "request", "carried")
+    ]
+    assert rows(first, "pragma user_version") == [(1,)]
+    store = Inline.open(first, clock=HandClock())
+    await store.aclose()
+    assert rows(first, "pragma user_version") == [(len(MIGRATIONS),)]
+    assert rows(first.with_name("cache.db.schema1.backup"), "pragma user_version") == [(1,)]
+    after = [
+        rows(first, f"select * from {table} order by 1, 2") for table in ("entry", "account", "request", "carried")
+    ]
+    assert after == before
+    assert integrity(first) == []
+    with Snapshot.open(first) as view:
+        checked = verify(view, "utility")
+        assert checked is not None
+        assert (checked.differences, checked.seal.digest) == ((), SEAL)
+        kept = view.lookup(KEYS[0])
+        assert isinstance(kept, Kept)
+        assert kept.reply.text == "word 1"
+
+
+async def test_a_migrated_cache_takes_jobs(first: Path) -> None:
+    """What version 2 brought works on rows that version 1 wrote: a forfeited request goes into a job, and its reply is later
+    than the seal.
+    """
+    async with Inline.open(first, clock=HandClock(), durable=False) as store:
+        await store.enter(experiment="utility", budget=budget())
+        said = await store.enlist([claim(chat(3))], token="t", deployment="lab")
+        assert said.job is not None
+        await store.move(said.job, JobState.SUBMITTING)
+        await store.move(said.job, JobState.SUBMITTED, remote="r")
+        attempt = said.grants[0].attempt
+        assert attempt is not None
+        await store.close_all([settle(attempt, (chat(3), reply("word 3"), 60))])
+        await store.move(said.job, JobState.ENDED)
+        await store.leave({})
+        check_books(store._books.connection, total=10_000)
+    with Snapshot.open(first) as view:
+        checked = verify(view, "utility")
+        assert checked is not None
+        assert (checked.whole, checked.later_entries, checked.later_replies) == (True, 2, 1)
+        ledger = view.columns("entries")
+        assert list(ledger["kind"])[-1] == EntryKind.SETTLE
+
+
+async def test_a_copy_is_migrated_in_its_place(first: Path, tmp_path: Path) -> None:
+    """A cache of version 1 out of a bundle is brought up to date as the file that it is, with nothing beside it; one of today is
+    not touched.
+    """
+    folder = tmp_path / "bundle"
+    folder.mkdir()
+    copy = folder / "cache.db"
+    copy.write_bytes(first.read_bytes())
+    with pytest.raises(StoreError, match="older"):
+        Snapshot.open(copy, immutable=True)
+    migrate(copy)
+    assert [file.name for file in folder.iterdir()] == ["cache.db"]
+    with Snapshot.open(copy, immutable=True) as view:
+        checked = verify(view, "utility")
+        assert checked is not None
+        assert checked.whole
+        extract(view, folder / "small.db", experiments=["utility"], keys=KEYS)
+    before = copy.read_bytes()
+    migrate(copy)
+    assert copy.read_bytes() == before
