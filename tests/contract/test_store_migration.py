@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -106,7 +107,7 @@ async def test_a_copy_is_migrated_in_its_place(first: Path, tmp_path: Path) -> N
     folder = tmp_path / "bundle"
     folder.mkdir()
     copy = folder / "cache.db"
-    copy.write_bytes(first.read_bytes())
+    shutil.copy(first, copy)
     with pytest.raises(StoreError, match="older"):
         Snapshot.open(copy, immutable=True)
     migrate(copy)

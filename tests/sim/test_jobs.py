@@ -18,7 +18,7 @@ import pytest
 
 from fakes import world as worlds
 from fakes.flow import Arm, model
-from fakes.jobs import ASKS, FAULTS, LINES, SUBMITS, WHOLES, Batches, FakeJobs
+from fakes.jobs import FAULTS, LINES, WHOLES, Batches, FakeJobs
 from fakes.judge import judge_books, judge_replies, rows_of
 from fakes.mortal import Mortal
 from fakes.provider import Bill
