@@ -17,6 +17,7 @@ from judgerun.ports import Answer
 from judgerun.providers import open as opening
 from judgerun.simulate import virtual
 from judgerun.simulate.dialects import BASES
+from judgerun.simulate.faults import FAULTS
 from judgerun.simulate.law import Law
 from judgerun.simulate.server import Simulator
 
@@ -29,18 +30,19 @@ THINKER = Law(error=0.0, cached=0.0, reasoning=300.0, spread=0.3)
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A dialect, whole or streamed."""
+    """A dialect, whole or streamed, in chats or for vectors."""
 
     dialect: str
     stream: bool = False
+    embed: bool = False
 
     def __str__(self) -> str:
-        return self.dialect + (" stream" if self.stream else "")
+        return self.dialect + " stream" * self.stream + " embed" * self.embed
 
 
 STREAMS = [Way(dialect, stream=True) for dialect in ("openai", "openai-responses", "anthropic", "google")]
 CHATS = [Way(way.dialect) for way in STREAMS] + [Way("cohere"), Way("bedrock"), *STREAMS]
-EMBEDS = [Way(dialect) for dialect in ("openai", "google", "voyage", "cohere")]
+EMBEDS = [Way(dialect, embed=True) for dialect in ("openai", "google", "voyage", "cohere")]
 TELLS_REASONING = frozenset({"openai", "openai-responses", "anthropic", "google"})
 NAMES_MODEL = frozenset({"openai", "openai-responses", "anthropic", "google"})
 THINKING: Mapping[str, tuple[str, Any]] = {
@@ -274,7 +276,7 @@ STATUSES: Mapping[str, Mapping[str, int]] = {
 """Where a dialect's own status is not the fault's."""
 
 
-@pytest.mark.parametrize("way", [*CHATS, Way("voyage")], ids=str)
+@pytest.mark.parametrize("way", [*CHATS, Way("voyage", embed=True)], ids=str)
 @pytest.mark.parametrize(
     ("fault", "status", "cause", "billable"),
     [
@@ -290,19 +292,19 @@ def test_an_error_has_its_class_in_each_dialects_words(
     way: Way, fault: str, status: int, cause: Cause, billable: Billable
 ) -> None:
     """Each provider tells it with a status and an envelope of its own."""
-    asked = text(way, "lamp") if way.dialect == "voyage" else chat(way)
+    asked = text(way, "lamp") if way.embed else chat(way)
     failure = failed(send(way, asked, fault=fault)[0])
     assert (failure.cause, failure.billable) == (cause, billable)
     assert failure.status == STATUSES.get(fault, {}).get(way.dialect, status)
 
 
-@pytest.mark.parametrize("way", [*CHATS, Way("voyage")], ids=str)
+@pytest.mark.parametrize("way", [*CHATS, Way("voyage", embed=True)], ids=str)
 @pytest.mark.parametrize(
     ("fault", "wait"), [("429", 2.0), ("429_date", 3.0), ("429_absent", None), ("429_absurd", 900.0)]
 )
 def test_patience_is_read_where_each_provider_names_it(way: Way, fault: str, wait: float | None) -> None:
     """In a header, or in google's body; what is absurd is bounded."""
-    asked = text(way, "lamp") if way.dialect == "voyage" else chat(way)
+    asked = text(way, "lamp") if way.embed else chat(way)
     assert failed(send(way, asked, fault=fault)[0]).retry_after == wait
 
 
@@ -365,7 +367,7 @@ def test_a_query_is_embedded_otherwise_than_a_document(way: Way) -> None:
 @pytest.mark.parametrize(
     ("way", "extra"),
     [
-        (Way("voyage"), {"output_dtype": "int8"}),
+        (Way("voyage", embed=True), {"output_dtype": "int8"}),
         (Way("cohere"), {"embedding_types": ["int8"]}),
         (Way("openai"), {"encoding_format": "base64"}),
     ],
@@ -389,8 +391,20 @@ def test_a_body_with_one_wrong_vector_is_no_answer(way: Way, fault: str) -> None
     assert failure.billable is Billable.UNKNOWN
 
 
-@pytest.mark.parametrize("way", [Way("openai"), Way("voyage"), Way("cohere")], ids=str)
+@pytest.mark.parametrize("way", [Way("openai"), Way("voyage", embed=True), Way("cohere")], ids=str)
 def test_a_text_that_is_too_long_is_refused_and_not_cut(way: Way) -> None:
     """Providers that would cut it are asked not to."""
     failure = failed(send(way, text(way, "apple " * 200), law=Law(context=100))[0])
     assert (failure.cause, failure.billable) == (Cause.TOO_LONG, Billable.NO)
+
+
+@pytest.mark.parametrize("way", [*CHATS, *EMBEDS], ids=str)
+def test_no_fault_makes_a_charge_that_is_said_to_be_none(way: Way) -> None:
+    """Each fault in each dialect: nothing is raised, what was charged is never said to be free, what is answered was charged."""
+    for fault in [name for name, fault in FAULTS.items() if fault.kind != "job"]:
+        asked = [text(way, words) for words in TEXTS] if way.embed else [chat(way, cap=64)]
+        answer, row = send(way, *asked, fault=fault)
+        if row["billed"]:
+            assert answer.failure is None or answer.failure.billable is not Billable.NO, fault
+        else:
+            assert answer.failure is not None, fault

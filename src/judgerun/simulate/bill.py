@@ -77,7 +77,9 @@ def read_tariffs(path: str) -> dict[str, Tariff]:
 
 
 class Bill:
-    """One row for each call that came, charged or not; written as a line of JSON at once when a file is given."""
+    """One row for each call that came and for each line of a job that was worked off, charged or not; written as a line of JSON at
+    once when a file is given.
+    """
 
     def __init__(self, tariffs: Mapping[str, Tariff] | None = None, file: IO[bytes] | None = None) -> None:
         self.rows: list[dict[str, Any]] = []
