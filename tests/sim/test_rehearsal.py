@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,9 @@ import pytest
 
 from fakes.place import Place, at_home, lines, stated
 from fakes.simulator import Simulator, simulator
+from judgerun.dispatch.clock import WallClock
+from judgerun.files.budgets import find_budget
+from judgerun.store.inline import Inline
 
 ROWS = lines(*({"id": f"r{n}", "text": f"text {n}"} for n in range(12)))
 PROMPT = "{{ id }} {{ text }}\n" + stated(v=1)
@@ -141,3 +145,17 @@ def test_a_part_of_an_experiment_is_not_rehearsed(place: Place) -> None:
     place.write(JUDGE, FILES)
     for words in (("--limit", "1"), ("--only", "j")):
         assert "whole experiment" in place.do("run", "--rehearse", *words, fine=(2,)).problems[0]
+
+
+def test_two_rehearsals_in_one_workspace_are_refused(place: Place) -> None:
+    """While a process lives on rehearsal.db, another rehearsal does not take it away."""
+    place.write(JUDGE, FILES)
+    place.do("run", "--rehearse")
+    cache = place.root / "rehearsal.db"
+    store = Inline.open(cache, clock=WallClock())
+    asyncio.run(store.enter(experiment="x", budget=find_budget(place.root, "main")))
+    said = place.do("run", "--rehearse", fine=(2,))
+    assert "a rehearsal of x runs" in said.problems[0]
+    asyncio.run(store.leave({}))
+    asyncio.run(store.aclose())
+    place.do("run", "--rehearse")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ from typing import Any
 from judgerun.api.project import FREE, Project, snapshot
 from judgerun.api.running import Result, World, pinned, run
 from judgerun.api.state import state
+from judgerun.errors import Problem, Refused
 from judgerun.ledger.budget import Budget
 from judgerun.model.experiment import Chat, Deployment, Experiment, Model
 from judgerun.simulate import virtual
@@ -74,6 +76,7 @@ async def _rehearse(
 ) -> Rehearsed:
     async with serving(Simulator(seed=seed, models=laws(project.experiment))) as urls:
         there = project.remodelled(lambda model: _moved(model, urls))
+        _refuse_two(there)
         resumed = _goes_on(there, budget)
         if not resumed:
             _clear(there.workspace.cache)
@@ -81,6 +84,15 @@ async def _rehearse(
         began = clock.now()
         result = await run(there, budget=budget, yes=True, world=World(clock=clock, inline=True), log=log)
         return Rehearsed(result=result, seconds=clock.now() - began, resumed=resumed)
+
+
+def _refuse_two(project: Project) -> None:
+    """Refused while another rehearsal runs in this workspace: one that starts anew would take its cache away."""
+    with snapshot(project.workspace.cache) as view:
+        running = [owner.experiment for owner in view.owners() if owner.alive] if view is not None else []
+    if running:
+        wrong = f"a rehearsal of {running[0]} runs in this workspace"
+        raise Refused(Problem(CACHE, "", wrong, "let it end, or take another --workspace"))
 
 
 def _goes_on(project: Project, budget: Budget) -> bool:
@@ -93,8 +105,8 @@ def _goes_on(project: Project, budget: Budget) -> bool:
 def _clear(cache: Path) -> None:
     """Remove an earlier rehearsal: it holds nothing that was paid for."""
     for path in cache.parent.glob(f"{cache.name}*"):
-        if path.is_file():
-            path.unlink()
+        path.unlink()
+    shutil.rmtree(cache.with_suffix(".vectors"), ignore_errors=True)
 
 
 def _moved(model: Model, urls: Mapping[str, str]) -> Model:
