@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -53,8 +54,8 @@ def read(call: Call) -> Ask:
 
 def parse(body: Body, model: str, digest: str, *, stream: bool = False) -> Ask:
     """The call that the parameters of a generation make. Raises Wrong."""
-    config = body.get("generationConfig") or {}
-    thinking = config.get("thinkingConfig") or {}
+    config = _camel(body.get("generationConfig"))
+    thinking = _camel(config.get("thinkingConfig"))
     budget, level = whole(thinking, "thinkingBudget", least=-1), thinking.get("thinkingLevel")
     if config.get("candidateCount", 1) != 1:
         raise Wrong("this provider makes one candidate")
@@ -71,6 +72,12 @@ def parse(body: Body, model: str, digest: str, *, stream: bool = False) -> Ask:
         schema=config.get("responseJsonSchema") or _lowered(config.get("responseSchema")),
         stream=stream,
     )
+
+
+def _camel(held: Any) -> Body:
+    """The fields of an object under their camelCase names; Google takes snake_case too, and its own client writes both."""
+    fields = held if isinstance(held, dict) else {}
+    return {re.sub("_([a-z])", lambda found: found[1].upper(), name): value for name, value in fields.items()}
 
 
 def _messages(body: Body) -> tuple[tuple[str, str], ...]:

@@ -147,6 +147,7 @@ THINKING: list[tuple[str, str, dict[str, Any], tuple[bool | None, int | None, fl
     ("google", GENERATE, _google(thinkingBudget=-1), (True, None, 1.0)),
     ("google", GENERATE, _google(thinkingBudget=512), (True, 512, 1.0)),
     ("google", GENERATE, _google(thinkingLevel="MINIMAL"), (True, None, 0.25)),
+    ("google", GENERATE, _google(thinking_budget=512), (True, 512, 1.0)),
     ("cohere", "/chat", {**CHAT, "thinking": {"type": "disabled"}}, (False, None, 1.0)),
     ("cohere", "/chat", {**CHAT, "thinking": {"type": "enabled", "token_budget": 300}}, (True, 300, 1.0)),
 ]

@@ -49,6 +49,11 @@ class Job:
         return sum(line.end == end for line in self.lines)
 
     @property
+    def begun(self) -> bool:
+        """Whether any of its lines is done."""
+        return self.count("waiting") < len(self.lines)
+
+    @property
     def failed(self) -> bool:
         """Whether it was refused as a whole, after it was taken."""
         return self.fault == "job_fail" and self.ended is not None

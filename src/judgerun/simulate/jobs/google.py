@@ -32,7 +32,7 @@ def routes(host: Host) -> list[Route]:
         told = {"model": f"models/{model}", "displayName": batch["displayName"]}
 
         def begin(fault: str | None) -> Body:
-            return _operation(engine, engine.start(PREFIX, lines, fault, told, keeps=False))
+            return _operation(engine.start(PREFIX, lines, fault, told, keeps=False))
 
         return await host.exchange(request, google, begin, submit=raw)
 
@@ -46,7 +46,7 @@ def routes(host: Host) -> list[Route]:
     return [
         ("POST", "/models/{model:[^:]+}:batchGenerateContent", submit),
         ("GET", "/batches", listed),
-        ("GET", "/batches/{id:[0-9]+}", on(host, google, lambda job: _operation(engine, job), prefix=PREFIX)),
+        ("GET", "/batches/{id:[0-9]+}", on(host, google, _operation, prefix=PREFIX)),
         ("POST", "/batches/{id:[0-9]+}:cancel", on(host, google, cancel, prefix=PREFIX)),
     ]
 
@@ -71,9 +71,9 @@ def _line(held: Body, model: str, n: int) -> Line:
     return line
 
 
-def _state(engine: Engine, job: Job) -> str:
+def _state(job: Job) -> str:
     if job.ended is None:
-        return "PENDING" if engine.now() == job.created else "RUNNING"
+        return "RUNNING" if job.begun else "PENDING"
     if job.failed:
         return "FAILED"
     if job.cancelled is not None:
@@ -81,7 +81,7 @@ def _state(engine: Engine, job: Job) -> str:
     return "EXPIRED" if job.fault == "job_expire" else "SUCCEEDED"
 
 
-def _operation(engine: Engine, job: Job) -> Body:
+def _operation(job: Job) -> Body:
     """The operation of a batch; counts are words, and those of 0 are left out."""
     counts = {
         "requestCount": len(job.lines),
@@ -95,7 +95,7 @@ def _operation(engine: Engine, job: Job) -> Body:
         "createTime": _time(job.created),
         "updateTime": _time(job.ended or job.created),
         "batchStats": {name: str(count) for name, count in counts.items() if count},
-        "state": f"BATCH_STATE_{_state(engine, job)}",
+        "state": f"BATCH_STATE_{_state(job)}",
         "name": job.id,
     }
     made: Body = {"name": job.id, "metadata": metadata}
@@ -136,7 +136,7 @@ def _list(engine: Engine, query: Mapping[str, str]) -> Body:
     """A page, newest first; operations in a list carry no responses."""
     jobs = [job for job in reversed(engine.jobs.values()) if "displayName" in job.told]
     start, size = int(query.get("pageToken") or 0), min(int(query.get("pageSize", 50)), LIST_MAX)
-    page = [_operation(engine, job) for job in jobs[start : start + size]]
+    page = [_operation(job) for job in jobs[start : start + size]]
     for operation in page:
         operation.pop("response", None)
         operation["metadata"].pop("output", None)

@@ -110,11 +110,11 @@ def _line(held: Body, dialect: Dialect, path: str) -> Line:
     return line
 
 
-def _status(engine: Engine, job: Job) -> str:
+def _status(job: Job) -> str:
     if job.ended is None:
         if job.cancelled is not None:
             return "cancelling"
-        return "validating" if engine.now() == job.created else "in_progress"
+        return "in_progress" if job.begun else "validating"
     if job.failed:
         return "failed"
     if job.cancelled is not None:
@@ -124,7 +124,7 @@ def _status(engine: Engine, job: Job) -> str:
 
 def _batch(engine: Engine, job: Job) -> Body:
     """The object of a batch. A clean one has an error file id that is empty, as it was seen at the real one."""
-    status, created = _status(engine, job), int(job.created)
+    status, created = _status(job), int(job.created)
     ended = None if job.ended is None else int(job.ended)
     files: dict[str, str | None] = {"output_file_id": None, "error_file_id": None}
     if ended is not None and not job.failed:
