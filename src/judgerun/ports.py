@@ -323,6 +323,12 @@ class Store(Protocol):
         """Where a key is held by a job that no process collects now, in words; None when none holds it so."""
         ...
 
+    def unattended(self) -> str | None:
+        """Where all holds of the cache stand in jobs that no process collects, one such place in words; else None: then waiting
+        for money may have an end.
+        """
+        ...
+
     def stop_asked(self) -> bool:
         """Whether `judgerun stop` asked this owner to drain."""
         ...

@@ -187,6 +187,9 @@ class WatchedStore:
     def stranded(self, key: RequestKey) -> str | None:
         return self._inner.stranded(key)
 
+    def unattended(self) -> str | None:
+        return self._inner.unattended()
+
     def stop_asked(self) -> bool:
         self._mortal.after_step()
         return self._inner.stop_asked()

@@ -114,6 +114,9 @@ class QuickStore:
     def stranded(self, key: RequestKey) -> str | None:
         return None
 
+    def unattended(self) -> str | None:
+        return None
+
     def stop_asked(self) -> bool:
         return False
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from judgerun.api.project import Project, snapshot
@@ -12,7 +12,7 @@ from judgerun.ledger.budget import Budget
 from judgerun.model.money import format_usd
 from judgerun.plan.counts import Counts
 from judgerun.ports import Spend, Standing
-from judgerun.store.snapshot import Snapshot
+from judgerun.store.snapshot import OpenJob, Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +36,7 @@ class State:
     standing: Standing
     budget: Budget | None
     live: tuple[Live, ...] = ()
+    jobs: tuple[OpenJob, ...] = ()  # in the batch lane, that have not ended
 
     def document(self) -> dict[str, Any]:
         """The object of `status --json` and `run --json`. Amounts are decimal strings of dollars."""
@@ -55,6 +56,7 @@ class State:
             },
             "conditions": self._conditions(),
             "idle": {cause: round(seconds, 3) for cause, seconds in sorted(self.standing.idle.items())},
+            "jobs": [_job(job) for job in self.jobs],
             "processes": [{"owner": one.owner, "pid": one.pid, "at": one.at, **one.said} for one in self.live],
         }
 
@@ -90,6 +92,19 @@ def _condition(count: Counts, spend: Spend) -> dict[str, Any]:
     }
 
 
+def _job(job: OpenJob) -> dict[str, Any]:
+    """A job that has not ended. `since` is the Unix time of its submit, or of its first reservation before that."""
+    return {
+        "job": job.id,
+        "provider": job.provider,
+        "model": job.model,
+        "state": job.state.value,
+        "told": job.told,
+        "calls": job.calls,
+        "since": job.at if job.submitted is None else job.submitted,
+    }
+
+
 def _spend(spend: Spend) -> dict[str, str]:
     parts = {
         "settled": spend.settled,
@@ -112,7 +127,8 @@ def state(project: Project, *, budget: Budget | None, counts: Sequence[Counts] |
         if view is None:
             return _made(project, found, Standing(), budget, (), None)
         standing = view.standing(project.name, budget.name if budget else None)
-        return _made(project, found, standing, budget, _live(view, project.name), _stopped(view, project.name))
+        made = _made(project, found, standing, budget, _live(view, project.name), _stopped(view, project.name))
+        return replace(made, jobs=tuple(view.jobs(project.name)))
 
 
 def _made(

@@ -95,6 +95,10 @@ def _lines(
         f"{format_usd(spend.held)} of it held",
         f"{calls:.1f} calls/s, {tokens:.0f} tokens/s, {seen.progress.in_flight} in flight; cells wait for {waits}",
         *(
+            f"job {number} at {job.provider}: {job.size} calls, {job.state}{f' ({plain(job.told)})' if job.told else ''}"
+            for number, job in seen.progress.jobs.items()
+        ),
+        *(
             f"{provider}: {plain(why)}, next try in {after:.0f} s"
             for provider, (why, after) in seen.progress.troubles(seen.now).items()
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -207,6 +208,12 @@ def tell_state(words: Words, found: State) -> None:
         f"spent [{spend['low_usd']}, {spend['high_usd']}] USD{cap}: settled {spend['settled_usd']}, forfeited "
         f"{spend['forfeited_usd']}, held {spend['held_usd']}"
     )
+    for job in document["jobs"]:
+        told = f" ({plain(job['told'])})" if job["told"] else ""
+        since = datetime.fromtimestamp(job["since"], UTC).strftime("%Y-%m-%d %H:%M UTC")
+        words.say(
+            f"job {job['job']} of {job['model']} at {job['provider']}: {job['calls']} calls, {job['state']}{told} since {since}"
+        )
     for process in document["processes"]:
         waits = ", ".join(f"{cause} {cells}" for cause, cells in process.get("waiting", {}).items()) or "nothing"
         words.say(

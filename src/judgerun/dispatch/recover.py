@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from judgerun.dispatch.progress import WaitCause
 from judgerun.dispatch.room import Room
+from judgerun.errors import Exit
 from judgerun.model.request import RequestKey
 
 TICK_S = 0.1
@@ -36,6 +38,7 @@ async def tick(room: Room, *, stop: Callable[[], None]) -> None:
     """By the clock, until cancelled. Money and keys held by a process that died come back only when somebody looks."""
     clock, store, waiting = room.given.clock, room.given.store, room.progress.waiting
     looked, asked = clock.now(), False
+    vain: str | None = None  # where all holds stood at the last look
     while True:
         await clock.sleep(TICK_S if room.money.waiting else LOOK_S)
         with room.contained():
@@ -48,3 +51,15 @@ async def tick(room: Room, *, stop: Callable[[], None]) -> None:
                 stop()
             if waiting["money"] or waiting["other process"]:
                 await recover(room)
+            where = store.unattended() if _broke(room) else None
+            if where is not None and where == vain:
+                why = f"what is left of the money is held by {where}, which no process collects: run that first"
+                room.halt(Exit.EXHAUSTED, why)
+            vain = where
+
+
+def _broke(room: Room) -> bool:
+    """Whether all that this run still does is wait for money."""
+    waiting = room.progress.waiting
+    others: tuple[WaitCause, ...] = ("slot", "rate", "backoff", "job")
+    return bool(waiting["money"]) and not room.progress.in_flight and not any(waiting[cause] for cause in others)

@@ -70,6 +70,7 @@ class LaneShape(Written):
     timeout_s: Number = 600
     attempts_max: Count = 5
     batch_size: Count = 32
+    enqueued_tokens: Count | None = None
 
 
 def load_budget(path: Path) -> Budget:

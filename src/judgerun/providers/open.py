@@ -91,6 +91,10 @@ def unable(model: Model, known: Profile, kind: Literal["chat", "embed"]) -> list
     if not (known.chat if kind == "chat" else known.embed):
         wrong = f"the dialect {known.dialect!r} has no {'chat' if kind == 'chat' else 'embeddings'} at this provider"
         return [Problem(PLACE, f"models.{model.name}.provider", wrong, "a provider that has")]
+    if model.lane == "batch" and (known.jobs is None or (kind == "embed" and not known.jobs.embed)):
+        wrong = f"{model.provider.name} has no batch API" + (" for embeddings" if known.jobs else "")
+        right = "leave it out: calls then go one by one, at full price"
+        return [Problem(PLACE, f"models.{model.name}.lane", wrong, right)]
     missing = [key for key in sorted(known.required_embed) if kind == "embed" and not getattr(model, key)]
     wrong = f"the dialect {known.dialect!r} cannot embed a text without it"
     return [Problem(PLACE, f"models.{model.name}.{key}", wrong, "write it") for key in missing]

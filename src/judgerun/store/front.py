@@ -156,6 +156,10 @@ class Front(ABC):
         """Where a key is held by a job that no process collects now; None when none holds it so."""
         return self._reader.stranded(key)
 
+    def unattended(self) -> str | None:
+        """Where all holds of the cache stand in jobs that no process collects, one such place; else None."""
+        return self._reader.unattended()
+
     def stop_asked(self) -> bool:
         """Whether `judgerun stop` asked this owner to drain."""
         return self._owner is not None and self._reader.stop_asked(self._owner)

@@ -160,6 +160,11 @@ from request r join carried k on k.request = r.id and k.open = 1 join attempt a 
 join job j on j.id = a.job join owner o on o.id = j.owner
 where r.key = ? and o.closed is not null;
 
+-- holds: open attempts of the cache, and how many of them are in jobs that no process collects, with one of these jobs
+select count(*), coalesce(sum(o.closed is not null), 0), max(o.experiment), max(j.provider)
+from attempt a indexed by attempt_open left join job j on j.id = a.job left join owner o on o.id = j.owner
+where a.open = 1;
+
 -- enqueued: tokens in the open jobs of a provider, or of one model of it
 select coalesce(sum(a.tokens_expected), 0)
 from job j indexed by job_open join attempt a on a.job = j.id and a.open = 1

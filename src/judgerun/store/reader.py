@@ -84,6 +84,12 @@ class Reader:
             row = self.connection.execute(SQL["stranded"], (key,)).fetchone()
         return None if row is None else "job {2} of experiment {0} at {1}".format(*row)
 
+    def unattended(self) -> str | None:
+        """Where all open attempts of the cache are in jobs whose owners have ended: one such place; else None."""
+        with wrapped(self._path):
+            held, left, experiment, provider = self.connection.execute(SQL["holds"]).fetchone()
+        return f"jobs of experiment {experiment} at {provider}" if held and held == left else None
+
     def stop_asked(self, owner: int) -> bool:
         """Whether an owner was asked to drain."""
         with wrapped(self._path):

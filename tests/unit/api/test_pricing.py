@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -69,17 +70,17 @@ def workspace(root: Path, *, lane: str = "", own: str = "", written: str = "") -
     return Workspace(root=root, environ={})
 
 
-def costs(project: Project) -> dict[str, int | None]:
+def costs(project: Project, lane: Literal["batch"] | None = None) -> dict[str, int | None]:
     """A million input tokens of each model, where it has a price."""
-    held = {name: project.price(model, TODAY) for name, model in project.models.items()}
+    held = {name: project.price(replace(model, lane=lane), TODAY) for name, model in project.models.items()}
     return {name: None if price is None else price.cost(MILLION, at=NOON) for name, price in held.items()}
 
 
 def test_a_model_in_the_batch_lane_is_charged_as_it_is_there(tmp_path: Path) -> None:
     """By the sheet's rates of the batch lane, or the written factor; bound and cost alike."""
-    project = workspace(tmp_path, lane='lane = "batch"', own=', batch_factor = "0.25"').open("tiny")
-    assert costs(project) == {"big": 2_500_000_000, "small": 250_000_000}
-    price = project.price(project.models["small"], TODAY)
+    project = workspace(tmp_path, own=', batch_factor = "0.25"').open("tiny")
+    assert costs(project, "batch") == {"big": 2_500_000_000, "small": 250_000_000}
+    price = project.price(replace(project.models["small"], lane="batch"), TODAY)
     assert price is not None
     assert price.bound(10**6, 0) == 250_000_000
 
@@ -94,13 +95,13 @@ def test_the_usual_lane_ignores_what_the_batch_lane_costs(tmp_path: Path) -> Non
 
 def test_a_price_that_says_nothing_of_the_batch_lane_takes_the_provider_s_factor_or_is_none(tmp_path: Path) -> None:
     """Nothing is ever sent to the batch lane at a price that nobody stated for it."""
-    project = workspace(tmp_path, lane='lane = "batch"').open("tiny")
+    project = workspace(tmp_path).open("tiny")
     profile = project.profiles["small"]
     without = replace(project, profiles={**project.profiles, "small": replace(profile, jobs=None)})
-    assert costs(without)["small"] is None
+    assert costs(without, "batch")["small"] is None
     jobs = JobLimits(requests=10, bytes=10**6, factor="0.3")
     known = replace(project, profiles={**project.profiles, "small": replace(profile, jobs=jobs)})
-    assert costs(known)["small"] == 300_000_000
+    assert costs(known, "batch")["small"] == 300_000_000
 
 
 def test_another_service_than_the_usual_has_a_written_price_or_none(tmp_path: Path) -> None:
@@ -168,9 +169,11 @@ def test_a_written_price_shows_that_it_stands_over_the_sheet(tmp_path: Path) -> 
 
 def test_a_model_in_the_batch_lane_is_listed_with_its_share(tmp_path: Path) -> None:
     """The share of the written rates that is charged."""
-    listing = price_list(
-        workspace(tmp_path, lane='lane = "batch"', own=', batch_factor = "0.25"'), "tiny: small", today=TODAY
-    )
+    place = workspace(tmp_path, own=', batch_factor = "0.25"')
+    file = tmp_path / "prompts" / "tiny" / "experiment.toml"
+    text = file.read_text().replace('model = "qwen"', 'model = "qwen"\nlane = "batch"')
+    file.write_text(text.replace('dialect = "openai"', 'dialect = "anthropic"'))  # a dialect with a batch API
+    listing = price_list(place, "tiny: small", today=TODAY)
     assert [row.price.factor for row in listing.rows] == [Fraction(1, 4)]
 
 
