@@ -13,7 +13,7 @@ import pytest
 
 from fakes.clock import LoopClock
 from fakes.flow import chat, deployment, embedding, model
-from fakes.quick import QuickProvider, QuickStore, reply
+from fakes.quick import PROFILE, QuickProvider, QuickStore, reply
 from fakes.world import PRICE
 from judgerun.dispatch.progress import Progress
 from judgerun.dispatch.run import Ending, Run
@@ -247,6 +247,19 @@ def test_batch_grows_while_all_slots_are_busy() -> None:
     bench = Bench(flow, provider=QuickProvider(pause=1.0), lanes=lanes)
     assert bench.run().code is Exit.DONE
     assert [len(batch) for batch in bench.provider.sent] == [1, 20]
+
+
+@pytest.mark.parametrize(
+    ("texts", "tokens", "sizes"),
+    [(5, None, [5, 5, 2]), (None, 45, [3, 3, 3, 3]), (2, 45, [2] * 6), (100, None, [8, 4]), (None, 3, [1] * 12)],
+)
+def test_batches_keep_to_what_the_provider_takes(texts: int | None, tokens: int | None, sizes: list[int]) -> None:
+    """By the number of texts and by their tokens, whatever batch_size says; a text above the limit goes alone."""
+    bench = Bench(Line(embedded, 12), lanes={"lab": LaneSpec(name="lab", concurrency=20, batch_size=8)})
+    bench.provider.profile = replace(PROFILE, texts_max=texts, texts_tokens_max=tokens)
+    assert bench.run().code is Exit.DONE
+    assert [len(batch) for batch in bench.provider.sent] == sizes
+    assert len(bench.flow.outcomes) == 12
 
 
 def test_refused_batch_is_halved_until_the_guilty_text_is_alone() -> None:

@@ -156,11 +156,13 @@ def test_lanes_have_defaults_and_say_what_is_wrong(tmp_path: Path) -> None:
     """A lane is named by a provider or a model of it; no file means no lanes; a wrong key is told."""
     assert load_lanes(tmp_path) == {}
     budget_file(
-        tmp_path, '[google]\nrequests_per_minute = 60\n["google/flash"]\nconcurrency = 2\ntimeout_s = 90\n', "lanes"
+        tmp_path,
+        '[google]\nrequests_per_minute = 60\n["google/flash"]\nconcurrency = 2\ntimeout_s = 90\nenqueued_tokens = 5\n',
+        "lanes",
     )
     assert load_lanes(tmp_path) == {
         "google": LaneSpec(name="google", requests_per_minute=60),
-        "google/flash": LaneSpec(name="google/flash", concurrency=2, timeout_s=90.0),
+        "google/flash": LaneSpec(name="google/flash", concurrency=2, timeout_s=90.0, enqueued_tokens=5),
     }
     budget_file(tmp_path, '[google]\nrequest_per_minute = 60\n["a/b/c"]\ntimeout_s = 0\nconcurrency = 0\n', "lanes")
     with pytest.raises(Refused) as caught:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from judgerun.errors import Refused
 from judgerun.model.experiment import Deployment, Model
+from judgerun.model.profile import JobLimits, Profile
 from judgerun.providers import open as opening
 
 
@@ -101,3 +103,18 @@ def test_a_dialect_of_later_has_no_profile() -> None:
     """Plan and check say so, not a traceback."""
     with pytest.raises(Refused, match="does not speak 'telepathy' yet"):
         opening.profile(a_deployment(dialect="telepathy"), Model(name="m", provider=a_deployment(), model="m"))
+
+
+def test_the_batch_lane_needs_a_batch_api() -> None:
+    """A provider without one, or one that takes no embeddings, is refused the lane; nothing is sent at full price instead."""
+    batched = Model(name="m", provider=a_deployment(), model="m-1", lane="batch")
+    plain = Profile(dialect="openai", adapter="openai/1", embed=True)
+    limits = JobLimits(requests=10, bytes=1000, factor="0.5")
+    (problem,) = opening.unable(batched, plain, "chat")
+    assert str(problem) == (
+        "experiment.toml: models.m.lane: lab has no batch API (leave it out: calls then go one by one, at full price)"
+    )
+    assert opening.unable(batched, replace(plain, jobs=limits), "chat") == []
+    (problem,) = opening.unable(batched, replace(plain, jobs=limits), "embed")
+    assert "no batch API for embeddings" in str(problem)
+    assert opening.unable(batched, replace(plain, jobs=replace(limits, embed=True)), "embed") == []
