@@ -46,17 +46,21 @@ def _chat(body: Body, digest: str) -> Ask:
         raise Wrong("this provider does not answer n times")
     caps = [cap for name in CAPS if (cap := whole(body, name)) is not None]
     thinking, effort = _thinking(body)
+    budget = _budget(body)
+    options = body.get("stream_options")
     return Ask(
         kind="chat",
         model=body["model"],
         digest=digest,
         messages=tuple(_message(message) for message in messages),
         cap=min(caps, default=None),
-        thinking=thinking,
+        thinking=thinking if budget is None else True,
+        budget=budget,
         effort=effort,
         schema=_schema(body.get("response_format")),
         stream=bool(body.get("stream")),
-        stream_usage=bool((body.get("stream_options") or {}).get("include_usage")),
+        # OpenAI itself tells no usage unasked; mistral and others do, and are not asked.
+        stream_usage=bool(options.get("include_usage")) if isinstance(options, dict) else True,
     )
 
 
@@ -67,19 +71,27 @@ def _message(message: Any) -> tuple[str, str]:
 
 
 def _thinking(body: Body) -> tuple[bool | None, float]:
-    """The switches of openai, of deepseek, of openrouter, and of servers that hand arguments to a chat template."""
-    template = body.get("chat_template_kwargs") or {}
-    if "enable_thinking" in template:
-        return bool(template["enable_thinking"]), 1.0
-    reasoning, switch = body.get("reasoning"), body.get("thinking")
-    effort = reasoning.get("effort") if isinstance(reasoning, dict) else body.get("reasoning_effort")
-    if isinstance(switch, dict) and switch.get("type") == "disabled":
+    """Whether to think, and how much. The switches of openai, deepseek, openrouter, novita, cerebras, and of servers that hand
+    arguments to a chat template.
+    """
+    template, reasoning, switch = (body.get(name) for name in ("chat_template_kwargs", "reasoning", "thinking"))
+    for held, name in ((template, "enable_thinking"), (template, "thinking"), (body, "enable_thinking")):
+        if isinstance(held, dict) and isinstance(held.get(name), bool):
+            return held[name], 1.0
+    if body.get("disable_reasoning") is True or (isinstance(switch, dict) and switch.get("type") == "disabled"):
         return False, 1.0
+    effort = reasoning.get("effort") if isinstance(reasoning, dict) else body.get("reasoning_effort")
     if isinstance(effort, str):
         return effort != "none", EFFORTS.get(effort, 1.0)
     if isinstance(reasoning, dict) and "enabled" in reasoning:
         return bool(reasoning["enabled"]), 1.0
     return (True if isinstance(switch, dict) else None), 1.0
+
+
+def _budget(body: Body) -> int | None:
+    """The most tokens of reasoning, as openrouter and vllm take them. Raises Wrong."""
+    budget = whole(body.get("reasoning"), "max_tokens")
+    return whole(body, "thinking_token_budget") if budget is None else budget
 
 
 def _schema(form: Any) -> Any:

@@ -299,9 +299,9 @@ def test_a_line_gets_the_answer_that_its_call_would_get() -> None:
     assert [inside for inside, _ in pairs] == [direct for _, direct in pairs]
 
 
-@pytest.mark.parametrize("made", [OpenAI, Anthropic], ids=lambda api: api.__name__)
+@apis
 def test_results_stand_in_another_order_than_the_requests(made: Any) -> None:
-    """Who relies on the order gets it wrong; google alone promises it."""
+    """Who relies on the order gets it wrong."""
 
     async def act(api: Any) -> list[str]:
         id = await api.submit()

@@ -82,7 +82,9 @@ def _state(job: Job) -> str:
 
 
 def _operation(job: Job) -> Body:
-    """The operation of a batch; counts are words, and those of 0 are left out."""
+    """The operation of a batch; counts are words, and those of 0 are left out. Responses are documented to stand in the order of the
+    requests, and were seen in another.
+    """
     counts = {
         "requestCount": len(job.lines),
         "pendingRequestCount": job.count("waiting"),
@@ -106,15 +108,9 @@ def _operation(job: Job) -> Body:
     if job.fault == "job_expire":  # has no results
         return {**made, "done": True}
     metadata["endTime"] = _time(job.ended)
-    output = {"inlinedResponses": {"inlinedResponses": [_told(line) for line in _ordered(job)]}}
+    output = {"inlinedResponses": {"inlinedResponses": [_told(line) for line in job.results()]}}
     kind = f"{_TYPE}Output"
     return {**made, "metadata": {**metadata, "output": output}, "done": True, "response": {"@type": kind, **output}}
-
-
-def _ordered(job: Job) -> list[Line]:
-    """The results of this provider stand in the order of the requests."""
-    places = {line.key: n for n, line in enumerate(job.lines)}
-    return sorted(job.results(), key=lambda line: places[line.key])
 
 
 def _told(line: Line) -> Body:
