@@ -14,6 +14,7 @@ from judgerun.model.reply import Failure, Finish, Reply, Usage
 from judgerun.model.request import Request, digest
 from judgerun.providers import body as bodies
 from judgerun.providers import claude, fault, stream
+from judgerun.providers.jobs.flow import limits
 from judgerun.providers.usage import count
 from judgerun.providers.wire import WireCall, WireReply
 
@@ -62,7 +63,7 @@ def profile(deployment: Deployment) -> Profile:
         parameters=frozenset({"temperature", "max_output_tokens", "thinking", "extra", "stream"}),
         required=frozenset({"max_output_tokens"}),
         lacks=bodies.lacks(OWNED),
-        jobs=JOBS,
+        jobs=limits(deployment, JOBS),
     )
 
 

@@ -166,6 +166,13 @@ def in_band(error: Any, reply: WireReply) -> Failure:
     )
 
 
+def told(error: Any, *, raw: bytes) -> Failure:
+    """The failure that an error object means which came without an HTTP status: a job tells it, and nothing is charged for it."""
+    said = _Said.of(error)
+    detail = str(said)[:DETAIL_CHARS_MAX]
+    return Failure(cause=_cause(said.status, said, None), billable=Billable.NO, detail=detail, raw=raw)
+
+
 def malformed(reply: WireReply, why: str) -> Failure:
     """A 200 that cannot be read as an answer: it may have been charged."""
     return Failure(

@@ -15,6 +15,7 @@ from judgerun.model.profile import JobLimits, Lack, Profile
 from judgerun.model.reply import Failure, Finish, Reply, Usage
 from judgerun.model.request import Request, digest
 from judgerun.providers import body, fault, stream, vectors
+from judgerun.providers.jobs.flow import limits
 from judgerun.providers.usage import count
 from judgerun.providers.wire import WireCall, WireReply
 
@@ -23,6 +24,9 @@ VERSION = "google/1"
 
 VERTEX = "aiplatform.googleapis.com"
 """The end of Vertex's hosts, before which a region may stand: they want a token where the Gemini API wants a key."""
+
+JOBS = JobLimits(requests=100_000, bytes=19_000_000, factor="0.5")
+"""The sum of inline requests stays under 20 MB; no number of requests is stated, so that the bytes end a job first."""
 
 TASKS: Mapping[str, str] = {"query": "RETRIEVAL_QUERY", "document": "RETRIEVAL_DOCUMENT"}
 """The task types of our two roles; any other input type goes as it is written."""
@@ -121,8 +125,7 @@ def profile(deployment: Deployment) -> Profile:
         ),
         lacks=LACKS,
         texts_max=100,  # the API refuses the 101st; it states no limit of tokens for all texts of a call
-        # The sum of inline requests stays under 20 MB; no number of requests is stated, so that the bytes end a job first.
-        jobs=JobLimits(requests=100_000, bytes=19_000_000, factor="0.5") if gemini else None,
+        jobs=limits(deployment, JOBS) if gemini else None,
     )
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any
 
 import aiohttp
@@ -20,6 +21,7 @@ from judgerun.providers.secrets import Scrub
 from judgerun.providers.wire import WireCall, WireReply
 
 BODY_BYTES_MAX = 32 * 2**20
+LARGE_BYTES = 2**20
 CONNECT_S = 30.0
 KEEP_ALIVE_S = 4.0
 """Shorter than the five seconds of common servers: a call on a connection that the server is just closing would be in doubt."""
@@ -152,9 +154,11 @@ class Http:
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
 
-    async def send(self, call: WireCall, *, headers: Mapping[str, str], timeout_s: float) -> WireReply | Failure:
+    async def send(
+        self, call: WireCall, *, headers: Mapping[str, str], timeout_s: float, body_bytes_max: int | None = None
+    ) -> WireReply | Failure:
         """Make the exchange. `headers` are this call's own. `timeout_s` counts from the moment at which the connection is there;
-        connecting has its own limit.
+        connecting has its own limit. `body_bytes_max` goes before that of all calls.
 
         What the world does comes back as a Failure; cancellation passes through.
         """
@@ -162,7 +166,7 @@ class Http:
         token = _CURRENT.set(exchange)
         try:
             async with exchange.deadline:
-                return await self._exchange(call, headers, exchange)
+                return await self._exchange(call, headers, exchange, body_bytes_max or self._body_bytes_max)
         except TimeoutError:  # the deadline, or aiohttp's own limit on connecting
             missing = f"no whole answer in {timeout_s:g} s" if exchange.sent else "no connection in time"
             return self._failure(exchange, Cause.TIMED_OUT, missing)
@@ -174,41 +178,27 @@ class Http:
             self._deadlines.drop(exchange.deadline)
             _CURRENT.reset(token)  # else task, context, exchange and deadline hold each other until the collector comes
 
-    async def _exchange(self, call: WireCall, headers: Mapping[str, str], exchange: _Exchange) -> WireReply | Failure:
+    async def _exchange(
+        self, call: WireCall, headers: Mapping[str, str], exchange: _Exchange, most: int
+    ) -> WireReply | Failure:
         session = self._opened()
         async with session.request(
             call.method,
             self._url(call),
-            data=call.body if call.method == "POST" else None,
+            data=_data(call),
             headers={**headers, **call.headers} if call.headers else headers,
             allow_redirects=False,
         ) as response:
             exchange.status = response.status
-            body = await self._read(response)
+            body = await _read(response, most)
             if body is None:
                 return Failure(
                     cause=Cause.OVERSIZED,
                     billable=Billable.UNKNOWN if response.status < 400 else Billable.NO,
                     status=response.status,
-                    detail=f"a body above {self._body_bytes_max} bytes",
+                    detail=f"a body above {most} bytes",
                 )
             return WireReply(status=response.status, headers=response.headers, body=body, at=time.time())
-
-    async def _read(self, response: aiohttp.ClientResponse) -> bytes | None:
-        """The whole body, decompressed; None as soon as it is above the limit, and then the connection is closed."""
-        if (response.content_length or 0) > self._body_bytes_max:
-            response.close()
-            return None
-        first = await response.content.readany()
-        parts, size = [first], len(first)
-        while size <= self._body_bytes_max:
-            if response.content.at_eof():
-                return b"".join(parts) if len(parts) > 1 else first
-            part = await response.content.readany()
-            parts.append(part)
-            size += len(part)
-        response.close()
-        return None
 
     def _failure(self, exchange: _Exchange, cause: Cause, detail: str) -> Failure:
         """Classed by how far the exchange had come: before the first byte nothing can have been charged."""
@@ -228,7 +218,7 @@ class Http:
     def _url(self, call: WireCall) -> URL:
         if call.rooted or call.query:  # of jobs: rare, and each another
             path = call.path if call.rooted else self._base.path.rstrip("/") + call.path
-            return self._base.with_path(path).with_query(call.query)
+            return self._base.with_path(path, keep_query=True).update_query(call.query)
         url = self._urls.get(call.path)
         if url is None:
             url = self._base.with_path(self._base.path.rstrip("/") + call.path, keep_query=True)
@@ -255,6 +245,31 @@ class Http:
         session, self._session = self._session, None
         if session is not None:
             await session.close()
+
+
+def _data(call: WireCall) -> bytes | BytesIO | None:
+    """What is sent: a large body as a file, so that it goes out in pieces between which the loop can do other work."""
+    if call.method != "POST":
+        return None
+    return call.body if len(call.body) < LARGE_BYTES else BytesIO(call.body)
+
+
+async def _read(response: aiohttp.ClientResponse, most: int) -> bytes | None:
+    """The whole body, decompressed; None as soon as it is above the limit, and then the connection is closed."""
+    if (response.content_length or 0) > most:
+        response.close()
+        return None
+    first = await response.content.readany()
+    if response.content.at_eof() and len(first) <= most:
+        return first
+    whole = BytesIO()  # gives its bytes away without a copy
+    size = whole.write(first)
+    while size <= most:
+        if response.content.at_eof():
+            return whole.getvalue()
+        size += whole.write(await response.content.readany())
+    response.close()
+    return None
 
 
 def _told(error: BaseException) -> str:

@@ -13,6 +13,10 @@ from judgerun.model.profile import Profile
 from judgerun.ports import Provider
 from judgerun.providers import anthropic, bedrock, cohere, facts, google, local, openai, responses, voyage
 from judgerun.providers.http import BODY_BYTES_MAX, Http, Ramp
+from judgerun.providers.jobs import anthropic as messagebatches
+from judgerun.providers.jobs import google as operations
+from judgerun.providers.jobs import openai as batches
+from judgerun.providers.jobs.driver import Codec
 from judgerun.providers.remote import Dialect, Remote
 from judgerun.providers.secrets import Scrub, of_url
 
@@ -26,6 +30,14 @@ DIALECTS: Mapping[str, Dialect] = {
     "voyage": voyage,
 }
 """Dialects over HTTP; `local` needs none."""
+
+CODECS: Mapping[str, Codec] = {
+    "anthropic": messagebatches,
+    "google": operations,
+    "openai": batches,
+    "openai-responses": batches,
+}
+"""The batch APIs of dialects; whether a deployment has one stands in its profile."""
 
 UNFIT: Mapping[str, Callable[[Model], Iterable[Problem]]] = {
     "anthropic": anthropic.unfit,
@@ -192,6 +204,7 @@ def _remote(deployment: Deployment, http: Http, scrub: Scrub) -> Remote:
         profile=dialect.profile(deployment),
         http=http,
         scrub=scrub,
+        codec=CODECS.get(deployment.dialect),
     )
 
 

@@ -9,15 +9,18 @@ import orjson
 
 from judgerun.errors import invariant
 from judgerun.model.experiment import Deployment
-from judgerun.model.profile import Profile
+from judgerun.model.profile import JobLimits, Profile
 from judgerun.model.reply import Failure, Finish, Reply
 from judgerun.model.request import Request, digest
 from judgerun.providers import body as bodies
 from judgerun.providers import facts, fault, stream, usage, vectors
 from judgerun.providers.facts import Facts
+from judgerun.providers.jobs.flow import limits
 from judgerun.providers.wire import WireCall, WireReply
 
 NAME = "openai"
+
+JOBS = JobLimits(requests=50_000, bytes=200_000_000, factor="0.5", embed=True)
 
 FINISH: Mapping[str, Finish] = {
     "stop": Finish.STOP,
@@ -86,6 +89,8 @@ def profile(deployment: Deployment) -> Profile:
         texts_max=known.texts_max,
         texts_tokens_max=known.texts_tokens_max,
         parameters=_SENT,
+        # Of other servers with a batch API in this shape the price knows: see jobs/flow.
+        jobs=None if deployment.builtin and deployment.name != NAME else limits(deployment, JOBS),
     )
 
 

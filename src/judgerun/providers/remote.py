@@ -14,6 +14,7 @@ from judgerun.model.request import Request
 from judgerun.ports import Answer, Jobs
 from judgerun.providers import facts, fault, limits, tokenize
 from judgerun.providers.http import Http
+from judgerun.providers.jobs.driver import Codec, Driver
 from judgerun.providers.secrets import Scrub
 from judgerun.providers.wire import WireCall, WireReply
 
@@ -52,14 +53,25 @@ class Remote:
         profile: Profile,
         http: Http,
         scrub: Scrub,
+        codec: Codec | None = None,
     ) -> None:
+        """`codec` is of the dialect's batch API, which a deployment has where its profile says so."""
         self.profile = profile
-        self.jobs: Jobs | None = None
         self._deployment = deployment
         self._windows = facts.of(deployment).windows
         self._dialect = dialect
         self._http = http
         self._scrub = scrub
+        self.jobs: Jobs | None = None
+        if profile.jobs is not None and codec is not None:
+            self.jobs = Driver(
+                limits=profile.jobs,
+                codec=codec,
+                encode=lambda requests: dialect.encode(requests, deployment),
+                read=self._answer,
+                http=http,
+                scrub=scrub,
+            )
 
     async def send(self, requests: Sequence[Request], *, timeout_s: float, attempt: int) -> Answer:
         """One HTTP call. What the world does is in the Answer; only cancellation and our own bugs pass through."""
@@ -72,6 +84,10 @@ class Remote:
             if wire.status in self.profile.doubtful:  # the body that broke off would not have said more
                 wire = replace(wire, billable=Billable.UNKNOWN)
             return Answer(failure=wire, status=wire.status, latency_ms=latency_ms)
+        return self._answer(requests, wire, latency_ms)
+
+    def _answer(self, requests: Sequence[Request], wire: WireReply, latency_ms: int = 0) -> Answer:
+        """What a reply to these requests says, and its headers say of limits; without our keys."""
         stated = limits.stated(wire.headers, at=wire.at, windows=self._windows)
         told = self._decoded(requests, wire)
         given = next((wire.headers[name] for name in _REQUEST_IDS if name in wire.headers), None)

@@ -14,6 +14,7 @@ from judgerun.model.reply import Failure, Finish, Reply
 from judgerun.model.request import Request, digest
 from judgerun.providers import body as bodies
 from judgerun.providers import fault, stream, usage
+from judgerun.providers.jobs.flow import limits
 from judgerun.providers.wire import WireCall, WireReply
 
 VERSION = "openai-responses/1"
@@ -79,7 +80,7 @@ def profile(deployment: Deployment) -> Profile:
         answer=deployment.answer or ("content",),
         parameters=frozenset({"temperature", "max_output_tokens", "thinking", "extra", "stream"}),
         lacks=bodies.lacks(OWNED),
-        jobs=JOBS,
+        jobs=limits(deployment, JOBS),
     )
 
 

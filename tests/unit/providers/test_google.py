@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -460,7 +461,7 @@ def test_what_a_model_does_not_take_is_refused(name: str, keys: dict[str, Any], 
 
 def test_profiles() -> None:
     """Vertex has other endpoints for vectors and jobs, which are not spoken."""
-    gemini, vertex = google.profile(PLACE), google.profile(VERTEX)
+    gemini, vertex = google.profile(replace(PLACE, builtin=True)), google.profile(replace(VERTEX, builtin=True))
     assert (gemini.embed, gemini.texts_max, gemini.reasoning) == (True, 100, "inside")
     assert gemini.jobs is not None
     assert (gemini.jobs.factor, gemini.jobs.embed) == ("0.5", False)
