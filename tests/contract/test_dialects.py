@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import orjson
 import pytest
 
 from fakes.serving import serving
@@ -14,9 +15,11 @@ from judgerun.model.experiment import Deployment, Model
 from judgerun.model.reply import Billable, Cause, Failure, Finish, Reply, Usage
 from judgerun.model.request import Request, build
 from judgerun.ports import Answer
+from judgerun.providers import facts
 from judgerun.providers import open as opening
 from judgerun.simulate import virtual
-from judgerun.simulate.dialects import BASES
+from judgerun.simulate.ask import Call
+from judgerun.simulate.dialects import BASES, DIALECTS
 from judgerun.simulate.faults import FAULTS
 from judgerun.simulate.law import Law
 from judgerun.simulate.server import Simulator
@@ -408,3 +411,28 @@ def test_no_fault_makes_a_charge_that_is_said_to_be_none(way: Way) -> None:
             assert answer.failure is None or answer.failure.billable is not Billable.NO, fault
         else:
             assert answer.failure is not None, fault
+
+
+SWITCHES = [
+    (name, word)
+    for name, server in facts.SERVERS.items()
+    for word in (*server.thinking, *([700] if server.tokens else []))
+]
+
+
+@pytest.mark.parametrize(("server", "word"), SWITCHES)
+def test_the_switch_of_every_known_server_is_understood(server: str, word: str | int) -> None:
+    """A simulated server that went on thinking would predict another cost."""
+    place = Deployment(name="lab", dialect="openai", base_url="http://127.0.0.1:1/v1", like=server)
+    body = {"model": "m", "messages": [{"role": "user", "content": "hi"}], **(facts.thinking(word, place) or {})}
+    ask = DIALECTS["openai"].read(Call(path="/chat/completions", raw=orjson.dumps(body)))
+    assert ask.thinking is (word != "off")
+    assert ask.budget == (word if isinstance(word, int) else None)
+
+
+@pytest.mark.parametrize("server", facts.SERVERS)
+def test_a_stream_of_every_known_server_tells_its_usage(server: str) -> None:
+    """Also of those that are not asked for it."""
+    place = Deployment(name="lab", dialect="openai", base_url="http://127.0.0.1:1/v1", like=server)
+    call = opening.DIALECTS["openai"].encode([chat(Way("openai", stream=True))], place)
+    assert DIALECTS["openai"].read(Call(path=call.path, raw=call.body)).stream_usage
