@@ -82,8 +82,8 @@ def _state(job: Job) -> str:
 
 
 def _operation(job: Job) -> Body:
-    """The operation of a batch; counts are words, and those of 0 are left out. Responses are documented to stand in the order of the
-    requests, and were seen in another.
+    """The operation of a batch; counts are words, and those of 0 are left out. The responses are documented to stand in the order
+    of the requests, and were seen in another.
     """
     counts = {
         "requestCount": len(job.lines),
