@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +10,7 @@ import pytest
 
 from fakes.place import Place, at_home, lines, stated
 from fakes.simulator import Simulator, simulator
+from fakes.stubborn import stubborn
 
 ROWS = lines(*({"id": f"r{n}", "text": f"text {n}"} for n in range(6)))
 PROMPT = "{{ id }} {{ text }}\n" + stated(v=1)
@@ -57,34 +54,6 @@ def place(tmp_path: Path, provider: Simulator) -> Place:
     """An empty workspace."""
     at_home(provider.url)
     return Place(tmp_path)
-
-
-@contextmanager
-def stubborn(status: int, body: dict[str, Any]) -> Iterator[str]:
-    """A server that answers every call alike."""
-    raw = json.dumps(body).encode()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["content-length"]))
-            self.send_response(status)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(raw)))
-            self.end_headers()
-            self.wfile.write(raw)
-
-        def log_message(self, *_: object) -> None:
-            """Be silent."""
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/v1"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def arms(document: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -19,6 +19,7 @@ from judgerun.model.money import Nanos, format_usd
 from judgerun.plan.counts import Counts
 from judgerun.plan.flow import Flow
 from judgerun.plan.quote import Line
+from judgerun.table.answers import answered
 from judgerun.table.row import Outcome
 
 BLOCKS_MAX = 50
@@ -233,7 +234,7 @@ def _probed(project: Project, sample: Sample, place: Place, model: Model, lines:
     if cell is not None:
         with snapshot(project.workspace.cache) as view:
             found = None if view is None else view.lookup(cell.request.key)
-        kept = found if isinstance(found, Kept) else None
+        kept = _answered(project, model, found) if isinstance(found, Kept) else None
     for row in sample.flow.rows(place[0]):
         outcome = row.stages.get(place[0])
         if outcome is None or outcome.kept is None or (outcome.model, outcome.prompt or "") != place[1:]:
@@ -246,6 +247,11 @@ def _probed(project: Project, sample: Sample, place: Place, model: Model, lines:
         return replace(told, problems=(why,)) if told.to_send else replace(told, notes=("nothing is left to send",))
     told = replace(told, outcome="replied", reply=kept, read=read)
     return replace(told, problems=tuple(_problems(told, model, own)), notes=tuple(_notes(told, model)))
+
+
+def _answered(project: Project, model: Model, kept: Kept) -> Kept:
+    """The reply with its answer as its text, as the run reads it."""
+    return answered(kept, model.provider.answer or project.profiles[model.name].answer)[0]
 
 
 def _refused(told: Probed, model: Model, reason: str) -> Probed:

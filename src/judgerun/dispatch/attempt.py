@@ -20,10 +20,13 @@ from judgerun.ledger.prices import Price
 from judgerun.model.kept import Cell, Kept, Lost
 from judgerun.model.reply import Cause, Failure
 from judgerun.model.request import RequestKey
+from judgerun.plan.requests import counted
 from judgerun.ports import Answer, Claim, Closing, Grant
 
 FOREIGN_FIRST_S = 0.02
 FOREIGN_MAX_S = 0.3
+SERVER = "server"
+"""The `tokenizer` of a model whose own server counts."""
 
 Start = Callable[[Work], None]
 """Begin another piece of work."""
@@ -73,6 +76,7 @@ class Driver:
         room = self._room
         if room.lost(work):
             raise Ended
+        await self._measure(work)
         await self._queue(work)
         tokens = sum(map(claims.tokens_expected, work.cells))
         held = _Held()
@@ -98,6 +102,19 @@ class Driver:
             return await self._reserved(work, grant, claim, price)
         finally:
             held.release(tokens)
+
+    async def _measure(self, work: Work) -> None:
+        """Ask the model's own server how many tokens the inputs have, where the experiment wants it; what it does not tell stays
+        bounded by its bytes.
+        """
+        if work.model.tokenizer != SERVER:
+            return
+        provider = self._given.providers[work.provider]
+        for place, cell in enumerate(work.cells):
+            if cell.input_bound_by == "bytes" and (tokens := await provider.count(cell.request)) is not None:
+                work.cells[place] = counted(cell, tokens)
+        if self._room.lost(work):
+            raise Ended
 
     async def _queue(self, work: Work) -> None:
         """Stand in line for money behind whoever is earlier in plan order, if anybody waits."""
