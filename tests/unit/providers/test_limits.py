@@ -183,8 +183,7 @@ def test_anthropic_tells_when_by_date() -> None:
         headers[f"anthropic-ratelimit-{kind}-remaining"] = str(n)
         headers[f"anthropic-ratelimit-{kind}-reset"] = iso(5_000 + n)
     assert stated(headers, at=AT, windows={}) == tuple(
-        Limit(unit=unit, limit=1000 * (n + 1), remaining=n, reset_s=n, window_s=60.0)
-        for n, unit in enumerate(units)
+        Limit(unit=unit, limit=1000 * (n + 1), remaining=n, reset_s=n, window_s=60.0) for n, unit in enumerate(units)
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from judgerun.model.reply import Billable, Cause, Failure
@@ -25,7 +25,7 @@ def line(name: str, call: WireCall) -> bytes:
     return b'{"custom_id":"%s","params":%s},' % (name.encode(), call.body)
 
 
-def submit(lines: Sequence[bytes], call: WireCall, *, token: str) -> Flow[str]:
+def submit(lines: list[bytes], call: WireCall, *, token: str) -> Flow[str]:
     """Hand the batch over. It has no place for a token: its requests are its name."""
     made = yield from flow.ask(WireCall(path=PATH, body=flow.joined(b'{"requests":[', lines, b"]}")))
     return made if isinstance(made, Failure) else flow.named(made, "id")

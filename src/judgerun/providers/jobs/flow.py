@@ -172,6 +172,10 @@ def moment(text: Any) -> float | None:
         return None
 
 
-def joined(head: bytes, lines: Sequence[bytes], tail: bytes) -> bytes:
-    """A body out of lines that each end with a separator of one byte, which the last one loses; copied once."""
-    return b"".join([head, *lines[:-1], lines[-1][:-1], tail])
+def joined(head: bytes, lines: list[bytes], tail: bytes) -> bytes:
+    """A body out of lines that each end with a separator of one byte, which the last one loses. The list is emptied: what may be
+    hundreds of megabytes stands in memory once.
+    """
+    body = b"".join([head, *lines[:-1], lines[-1][:-1], tail])
+    lines.clear()
+    return body

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import orjson
@@ -50,7 +50,7 @@ def line(name: str, call: WireCall) -> bytes:
     return b'{"request":%s,"metadata":{"key":"%s"}},' % (call.body, name.encode())
 
 
-def submit(lines: Sequence[bytes], call: WireCall, *, token: str) -> Flow[str]:
+def submit(lines: list[bytes], call: WireCall, *, token: str) -> Flow[str]:
     """Hand the job over, under the token as its name."""
     head = b'{"batch":{"displayName":%s,"inputConfig":{"requests":{"requests":[' % orjson.dumps(token)
     path = call.path.removesuffix(":generateContent") + ":batchGenerateContent"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
@@ -29,7 +29,7 @@ def line(name: str, call: WireCall) -> bytes:
     return b'{"custom_id":"%s","method":"POST","url":"%s","body":%s}\n' % (name.encode(), url, call.body)
 
 
-def submit(lines: Sequence[bytes], call: WireCall, *, token: str) -> Flow[str]:
+def submit(lines: list[bytes], call: WireCall, *, token: str) -> Flow[str]:
     """Upload the lines, then make the batch. A file alone is nothing: it costs nothing and starts nothing."""
     uploaded = yield from flow.ask(_upload(lines, token))
     file = uploaded if isinstance(uploaded, Failure) else flow.named(uploaded, "id")
@@ -45,7 +45,7 @@ def submit(lines: Sequence[bytes], call: WireCall, *, token: str) -> Flow[str]:
     return made if isinstance(made, Failure) else flow.named(made, "id")
 
 
-def _upload(lines: Sequence[bytes], token: str) -> WireCall:
+def _upload(lines: list[bytes], token: str) -> WireCall:
     """The file as a form; what separates its fields is a digest of it, which it cannot hold."""
     mark = f"judgerun-{digest(lines)[:32]}"
     head = (
