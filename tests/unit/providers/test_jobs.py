@@ -465,7 +465,9 @@ def test_the_responses_of_google_lie_in_either_place_at_either_depth(place_: str
     held = {"name": "b", "done": True, "metadata": {"output": output} if place_ == "output" else {}}
     if place_ == "response":
         held["response"] = output
-    assert [name for name, _ in ends(google.collect("b"), held).lines] == ["k"]
+    results = ends(google.collect("b"), held)
+    assert isinstance(results, flow.Results)
+    assert [name for name, _ in results.lines] == ["k"]
 
 
 def test_responses_of_google_are_told_apart_by_their_keys_alone() -> None:
