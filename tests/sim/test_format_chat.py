@@ -52,9 +52,7 @@ def test_an_arm_that_cannot_be_sent_is_refused(place: Place, provider: Simulator
         said = place.do(command, fine=(2,))
         assert len(said.problems) == 2
         for model in ("one", "two"):
-            assert any(
-                f"stage.j.at: {model}/q: thinking: the dialect 'openai' does not take 1000" in p for p in said.problems
-            )
+            assert any(f"stage.j.at: {model}/q: thinking: sim does not take 1000" in p for p in said.problems)
     assert len(provider.rows()) == calls
 
 

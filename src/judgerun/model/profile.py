@@ -52,6 +52,7 @@ class Profile:
         default_factory=frozenset
     )  # model keys without which it cannot send a chat request
     required_embed: frozenset[str] = field(default_factory=frozenset)  # the same, of an embedding request
+    owned: frozenset[str] = frozenset()  # body fields, `a.b` inside an object, that no switch of thinking may set
     lacks: tuple[Lack, ...] = ()  # what its models do not take, though others of the dialect do
     texts_max: int | None = None  # texts in one embedding call
     texts_tokens_max: int | None = None  # tokens of all texts in one embedding call

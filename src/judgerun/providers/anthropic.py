@@ -49,6 +49,9 @@ OWNED: Mapping[str, str] = {
 }
 """Body fields that `extra` may not hold, and what says them instead."""
 
+SWITCHED = frozenset({"thinking", "output_config.effort"})
+"""Those of them that a switch of thinking sets."""
+
 _CHAT = frozenset({"model", "messages", "temperature", "max_output_tokens", "thinking", "extra"})
 
 
@@ -62,6 +65,7 @@ def profile(deployment: Deployment) -> Profile:
         answer=deployment.answer or ("content",),
         parameters=frozenset({"temperature", "max_output_tokens", "thinking", "extra", "stream"}),
         required=frozenset({"max_output_tokens"}),
+        owned=frozenset(OWNED) - SWITCHED,
         lacks=bodies.lacks(OWNED),
         jobs=limits(deployment, JOBS),
     )
@@ -184,10 +188,14 @@ def _streamed(wire: WireReply) -> dict[str, Any] | Failure:
     start = bodies.mapping(named["message_start"].get("message"))
     last = named.get("message_delta", {})
     counted = {name: value for name, value in bodies.mapping(last.get("usage")).items() if value is not None}
+    # The output that the start counts is what there was of it then.
+    input_ = {
+        name: value for name, value in bodies.mapping(start.get("usage")).items() if not name.startswith("output")
+    }
     return {
         **start,
         **bodies.mapping(last.get("delta")),
-        "usage": {**bodies.mapping(start.get("usage")), **counted},
+        "usage": {**input_, **counted},
         "content": _blocks(events),
     }
 

@@ -48,6 +48,9 @@ OWNED: Mapping[str, str] = {
 }
 """Body fields that `extra` may not hold, and what says them instead."""
 
+SWITCHED = frozenset({f"{MODEL_FIELDS}.thinking", f"{MODEL_FIELDS}.output_config.effort"})
+"""Those of them that a switch of thinking sets."""
+
 _CHAT = frozenset({"model", "messages", "temperature", "max_output_tokens", "thinking", "extra"})
 
 
@@ -60,6 +63,7 @@ def profile(deployment: Deployment) -> Profile:
         reasoning=deployment.reasoning or "inside",
         answer=deployment.answer or ("content",),
         parameters=frozenset({"temperature", "max_output_tokens", "thinking", "extra"}),
+        owned=frozenset(OWNED) - SWITCHED,
         lacks=bodies.lacks(OWNED),
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Literal
@@ -18,8 +18,9 @@ PLACE = "experiment.toml"
 WORDS = ("off", "low", "medium", "high")
 """The words of `thinking`; a number of tokens is the other thing that it may be."""
 
-OWNED = frozenset({"model", "messages", "temperature", "max_tokens", "max_completion_tokens", "n", "stream"})
-"""Body fields that no switch of thinking may set: they say what is asked, or bound what it costs."""
+CAPS = frozenset({"max_tokens", "max_completion_tokens"})
+OWNED = CAPS | {"model", "messages", "temperature", "n", "stream"}
+"""Body fields that no switch of thinking may set, in any dialect: they say what is asked, or bound what it costs."""
 
 MINUTE, DAY = 60.0, 86_400.0
 
@@ -136,8 +137,10 @@ def thinking(value: str | int, deployment: Deployment) -> Fields | None:
     return dict(fields)
 
 
-def problems(deployment: Deployment) -> Iterator[Problem]:
-    """What is wrong with `like`, `cap_field`, `answer` and `thinking` of a deployment's own table."""
+def problems(deployment: Deployment, owned: Collection[str] = ()) -> Iterator[Problem]:
+    """What is wrong with `like`, `cap_field`, `answer` and `thinking` of a deployment's own table. `owned`: what its dialect adds
+    to OWNED.
+    """
     place = f"providers.{deployment.name}"
     if deployment.like is not None and deployment.dialect != "openai":
         wrong = f"the dialect {deployment.dialect!r} has no servers that another could be like"
@@ -148,16 +151,29 @@ def problems(deployment: Deployment) -> Iterator[Problem]:
     if deployment.cap_field is not None and deployment.dialect != "openai":
         wrong = f"the dialect {deployment.dialect!r} has one field for its output cap"
         yield Problem(PLACE, f"{place}.cap_field", wrong, "leave it out")
+    elif deployment.cap_field in {"", *(OWNED - CAPS)}:
+        wrong = f"the output cap cannot go as {deployment.cap_field!r}"
+        yield Problem(PLACE, f"{place}.cap_field", wrong, choice(deployment.cap_field, sorted(CAPS)))
     for rule in deployment.answer:
         if rule not in RULES:
             yield Problem(PLACE, f"{place}.answer", f"{rule!r} finds no answers", choice(rule, RULES))
     for word, fields in deployment.thinking.items():
-        for name in sorted(fields.keys() & OWNED):
+        for name in sorted(name for name in OWNED.union(owned) if _holds(fields, name)):
             wrong = f"a switch of thinking may not set {name!r}"
             yield Problem(PLACE, f"{place}.thinking.{word}.{name}", wrong, "leave it out")
         if word not in WORDS and not (word.isdecimal() and word == str(int(word))):
             wrong = f"no model can ask for {word!r}"
             yield Problem(PLACE, f"{place}.thinking.{word}", wrong, choice(word, (*WORDS, "a number of tokens")))
+
+
+def _holds(fields: Fields, name: str) -> bool:
+    """Whether fields hold a field; `a.b` is the field b of the object a."""
+    here: Any = fields
+    for part in name.split("."):
+        if not isinstance(here, Mapping) or part not in here:
+            return False
+        here = here[part]
+    return True
 
 
 def choice(word: str, known: Iterable[str]) -> str:

@@ -70,8 +70,16 @@ OWNED: Mapping[str, str] = {
     "generationConfig.temperature": "the key `temperature`",
     "taskType": "the key `input_type`",
     "outputDimensionality": "the key `dimensions`",
+    "cachedContent": "a prompt file: no bound counts the input that this brings in",
+    "generation_config": "generationConfig",
+    "system_instruction": "the [system] part of a prompt file",
+    "generationConfig.candidate_count": "the key `draws` of the stage",
+    "generationConfig.max_output_tokens": "the key `max_output_tokens`",
+    "task_type": "the key `input_type`",
+    "output_dimensionality": "the key `dimensions`",
+    "cached_content": "a prompt file: no bound counts the input that this brings in",
 }
-"""Fields that `extra` may not hold, and what says them."""
+"""Fields that `extra` may not hold, and what says them. The API takes each name in both spellings."""
 
 _TASK_AS_TEXT = 'instruction = { query = "task: search result | query: ", document = "title: none | text: " }'
 LACKS = (
@@ -123,6 +131,7 @@ def profile(deployment: Deployment) -> Profile:
                 "normalize",
             }
         ),
+        owned=frozenset(OWNED),
         lacks=LACKS,
         texts_max=100,  # the API refuses the 101st; it states no limit of tokens for all texts of a call
         jobs=limits(deployment, JOBS) if gemini else None,
@@ -227,6 +236,8 @@ def _joined(wire: WireReply) -> dict[str, Any] | Failure:
             if said is None:
                 return fault.malformed(wire, "the parts of a chunk are no list of objects")
             parts += said
+            if "finishReason" not in candidate:
+                chunk.pop("usageMetadata", None)  # of what has been said so far
             chunk["candidates"] = [{**(_candidate(whole) or {}), **candidate}]
         whole |= chunk
     candidate = _candidate(whole)

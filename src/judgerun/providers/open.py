@@ -61,6 +61,12 @@ PARAMETERS = (
 )
 """The keys of a model that change what is sent."""
 
+OTHERS: Mapping[str, tuple[str, ...]] = {
+    "chat": ("dimensions", "instruction", "input_type", "normalize", "max_input_tokens"),
+    "embed": ("temperature", "max_output_tokens", "thinking", "stream"),
+}
+"""Those that a call of this kind does not carry."""
+
 ENVIRONMENT = "environment"
 
 
@@ -71,7 +77,7 @@ def profile(deployment: Deployment, model: Model) -> Profile:
     is none, for a parameter that cannot be sent, and for a local model that is not there.
     """
     known = local.PROFILE if deployment.dialect == "local" else _dialect(deployment).profile(deployment)
-    wrong = [*facts.problems(deployment), *unsent(model, known)]
+    wrong = [*facts.problems(deployment, known.owned), *unsent(model, known)]
     if wrong:
         raise Refused(wrong)
     return local.profile(model) if deployment.dialect == "local" else known
@@ -81,9 +87,7 @@ def unsent(model: Model, known: Profile) -> list[Problem]:
     """The keys of a model (or of an arm's model) that its adapter cannot send: dropping one in silence would change the study."""
     found = []
     for key in PARAMETERS:
-        value = getattr(model, key)
-        said = value is not None and value is not False and value != {}
-        if said and key not in known.parameters:
+        if key not in known.parameters and _says(model, key):
             wrong = f"the dialect {known.dialect!r} cannot send {key}"
             found.append(Problem(PLACE, f"models.{model.name}.{key}", wrong, "leave it out"))
     for key in sorted(known.required):
@@ -98,6 +102,12 @@ def unsent(model: Model, known: Profile) -> list[Problem]:
     return found + list(_lacking(model, known))
 
 
+def _says(model: Model, key: str) -> bool:
+    """Whether the file gives a model this key."""
+    value = getattr(model, key)
+    return value is not None and value is not False and value != {}
+
+
 def unable(model: Model, known: Profile, kind: Literal["chat", "embed"]) -> list[Problem]:
     """Why a model cannot serve a stage of this kind: its dialect has no such call, or cannot make one without a key."""
     if not (known.chat if kind == "chat" else known.embed):
@@ -109,7 +119,12 @@ def unable(model: Model, known: Profile, kind: Literal["chat", "embed"]) -> list
         return [Problem(PLACE, f"models.{model.name}.lane", wrong, right)]
     missing = [key for key in sorted(known.required_embed) if kind == "embed" and not getattr(model, key)]
     wrong = f"the dialect {known.dialect!r} cannot embed a text without it"
-    return [Problem(PLACE, f"models.{model.name}.{key}", wrong, "write it") for key in missing]
+    found = [Problem(PLACE, f"models.{model.name}.{key}", wrong, "write it") for key in missing]
+    for key in OTHERS[kind]:
+        if _says(model, key):
+            wrong = "a chat call carries no such key" if kind == "chat" else "an embedding call carries no such key"
+            found.append(Problem(PLACE, f"models.{model.name}.{key}", wrong, "leave it out, or name another model"))
+    return found
 
 
 def _lacking(model: Model, known: Profile) -> Iterator[Problem]:
@@ -125,8 +140,10 @@ def _lacking(model: Model, known: Profile) -> Iterator[Problem]:
         words = (
             said if isinstance(said, list) else ["tokens" if lack.key == "thinking" and isinstance(said, int) else said]
         )
-        if not {str(word) for word in words} <= lack.takes:
-            wrong = f"the model {model.model!r} does not take {said!r}"
+        if not words or not {str(word) for word in words} <= lack.takes:
+            field = lack.key.removeprefix("extra.")
+            owned = field != lack.key and not lack.takes
+            wrong = f"extra may not hold {field!r}" if owned else f"the model {model.model!r} does not take {said!r}"
             yield Problem(PLACE, f"models.{model.name}.{lack.key}", wrong, lack.right)
 
 

@@ -176,8 +176,11 @@ def _streamed(wire: WireReply) -> dict[str, Any] | Failure:
             return fault.malformed(wire, "an event of the stream is no JSON object")
         if event.name == "error" or chunk.get("error"):
             return fault.in_band(chunk.get("error") or chunk, wire)
+        listed = bodies.objects(chunk.get("choices")) or []
+        if listed and not any(piece.get("finish_reason") for piece in listed):
+            chunk.pop("usage", None)  # of what has been said so far
         body |= {name: value for name, value in chunk.items() if value is not None}
-        for piece in bodies.objects(chunk.get("choices")) or ():
+        for piece in listed:
             if not piece.get("index"):
                 _join(choice, pieces, piece)
     if not done and choice.get("finish_reason") is None:

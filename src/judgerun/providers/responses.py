@@ -66,6 +66,9 @@ OWNED: Mapping[str, str] = {
 }
 """Body fields that `extra` may not hold, and what says them instead."""
 
+SWITCHED = frozenset({"reasoning.effort"})
+"""Those of them that a switch of thinking sets."""
+
 _CHAT = frozenset({"model", "messages", "temperature", "max_output_tokens", "thinking", "extra"})
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
 
@@ -79,6 +82,7 @@ def profile(deployment: Deployment) -> Profile:
         reasoning=deployment.reasoning or "inside",
         answer=deployment.answer or ("content",),
         parameters=frozenset({"temperature", "max_output_tokens", "thinking", "extra", "stream"}),
+        owned=frozenset(OWNED) - SWITCHED,
         lacks=bodies.lacks(OWNED),
         jobs=limits(deployment, JOBS),
     )

@@ -312,6 +312,16 @@ def test_a_stream_makes_the_message_that_its_events_tell() -> None:
     assert reply.usage == Usage(input_fresh=9, output_visible=3)
 
 
+def test_the_output_that_a_stream_counts_at_its_start_is_not_its_bill() -> None:
+    """A message starts with a count of the tokens so far; where its end tells none, nobody knows how many came after."""
+    start = {**START, "message": {"model": HAIKU, "content": [], "usage": {"input_tokens": 9, "output_tokens": 1}}}
+    end = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}
+    for last in ((), (end,)):
+        reply = read(events(start, BLOCK, PIECE, *last, STOP))
+        assert isinstance(reply, Reply)
+        assert reply.usage == Usage(input_fresh=9)
+
+
 @pytest.mark.parametrize("count", range(5))
 def test_a_stream_that_breaks_off_is_no_reply(count: int) -> None:
     """Without its last event it may have been charged, and nothing of it is half read."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 import pytest
@@ -216,3 +216,68 @@ def test_every_known_server_names_rules_that_exist() -> None:
     """A table of ours passes the test that a person's table must pass."""
     for name, known in facts.SERVERS.items():
         assert not list(facts.problems(a_place(like=name, answer=known.answer, thinking=known.thinking)))
+
+
+@pytest.mark.parametrize(
+    ("dialect", "fields", "places"),
+    [
+        ("openai", {"n": 2, "max_tokens": 9}, ["max_tokens", "n"]),
+        (
+            "openai-responses",
+            {"max_output_tokens": 9, "previous_response_id": "r"},
+            ["max_output_tokens", "previous_response_id"],
+        ),
+        ("openai-responses", {"reasoning": {"effort": "low", "summary": "auto"}}, []),
+        ("anthropic", {"system": "x", "max_tokens": 9}, ["max_tokens", "system"]),
+        ("anthropic", {"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}}, []),
+        ("google", {"generationConfig": {"candidateCount": 4}}, ["generationConfig.candidateCount"]),
+        ("google", {"generationConfig": {"max_output_tokens": 4}}, ["generationConfig.max_output_tokens"]),
+        ("google", {"generation_config": {"candidate_count": 4}}, ["generation_config"]),
+        ("google", {"generationConfig": {"thinkingConfig": {"thinkingBudget": 0}}}, []),
+        ("bedrock", {"inferenceConfig": {"maxTokens": 9}}, ["inferenceConfig.maxTokens"]),
+        ("bedrock", {"additionalModelRequestFields": {"max_tokens": 9}}, ["additionalModelRequestFields.max_tokens"]),
+        ("bedrock", {"additionalModelRequestFields": {"thinking": {"type": "disabled"}}}, []),
+        ("cohere", {"max_tokens": 9}, ["max_tokens"]),
+    ],
+)
+def test_a_switch_of_thinking_sets_nothing_that_bounds_a_call(
+    dialect: str, fields: dict[str, Any], places: list[str]
+) -> None:
+    """In every dialect, also inside its objects: four candidates cost four times what was reserved."""
+    place = a_place(dialect=dialect, thinking={"low": fields})
+    keys: dict[str, Any] = {"thinking": "low", "max_output_tokens": 99}
+    told = wrong(place, **keys) if places else []
+    assert [line.split(": ")[1] for line in told] == [f"providers.lab.thinking.low.{name}" for name in places]
+    if not places:
+        opening.profile(place, Model(name="m", provider=place, model="m", **keys))
+
+
+@pytest.mark.parametrize("field", ["messages", "model", "n", "stream", "temperature", ""])
+def test_the_output_cap_does_not_go_where_something_else_stands(field: str) -> None:
+    """It would go out in the place of the prompt, and bound nothing."""
+    (told,) = wrong(a_place(cap_field=field))
+    assert told.startswith(f"experiment.toml: providers.lab.cap_field: the output cap cannot go as {field!r}")
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys"),
+    [
+        ("chat", {"dimensions": 8}),
+        ("chat", {"input_type": True}),
+        ("chat", {"normalize": True}),
+        ("chat", {"instruction": {"query": "q: "}}),
+        ("chat", {"max_input_tokens": 5}),
+        ("embed", {"temperature": 0}),
+        ("embed", {"max_output_tokens": 9}),
+        ("embed", {"thinking": "off"}),
+        ("embed", {"stream": True}),
+    ],
+)
+def test_a_key_that_no_call_carries_is_refused(kind: Literal["chat", "embed"], keys: dict[str, Any]) -> None:
+    """One dropped in silence would be believed to hold."""
+    place = a_place()
+    model = Model(name="m", provider=place, model="m", **keys)
+    (problem,) = opening.unable(model, opening.profile(place, model), kind)
+    assert problem.place == f"models.m.{next(iter(keys))}"
+    other: Literal["chat", "embed"] = "embed" if kind == "chat" else "chat"
+    assert opening.unable(model, opening.profile(place, model), other) == []

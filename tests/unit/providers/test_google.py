@@ -345,6 +345,16 @@ def test_a_stream_is_one_reply() -> None:
     assert (failed.cause, failed.billable) == (Cause.OVERLOADED, Billable.UNKNOWN)
 
 
+def test_what_a_stream_counts_on_its_way_is_not_its_bill() -> None:
+    """Where the chunk that ends a reply tells no usage, the tokens after the last count are in none."""
+    chunks: list[dict[str, Any]] = [
+        {**candidate(None, parts=[{"text": "Pa"}]), "usageMetadata": {"promptTokenCount": 6, "totalTokenCount": 7}},
+        candidate("STOP", parts=[{"text": "ris"}]),
+    ]
+    told = reply(b"".join(b"data: " + orjson.dumps(chunk) + b"\r\n\r\n" for chunk in chunks))
+    assert (told.text, told.usage, told.reported_tokens) == ("Paris", Usage(), None)
+
+
 @pytest.mark.parametrize(
     ("told", "said", "expected"),
     [
@@ -441,7 +451,15 @@ def test_no_json_breaks_the_reading(held: Any, embed: bool, streamed: bool) -> N
             {"extra": {"generationConfig": {"candidateCount": 2}}},
             "extra.generationConfig.candidateCount",
         ),
-        ("gemini-3-flash", {"extra": {"contents": []}}, None),
+        ("gemini-3-flash", {"extra": {"contents": []}}, "extra.contents"),
+        ("gemini-3-flash", {"extra": {"generation_config": {"candidate_count": 2}}}, "extra.generation_config"),
+        (
+            "gemini-3-flash",
+            {"extra": {"generationConfig": {"max_output_tokens": 2}}},
+            "extra.generationConfig.max_output_tokens",
+        ),
+        ("gemini-3-flash", {"extra": {"cachedContent": "cachedContents/1"}}, "extra.cachedContent"),
+        ("gemini-3-flash", {"extra": {"generationConfig": {"topK": 2}}}, None),
         ("gemini-2.5-pro", {"thinking": 128}, None),
         ("gemini-2.5-flash", {"thinking": "off"}, None),
         ("gemini-3-pro-preview", {"thinking": "high"}, None),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from judgerun.errors import InvariantBroken
 from judgerun.model.experiment import Deployment
-from judgerun.model.reply import Billable, Cause, Failure, Finish, Reply
+from judgerun.model.reply import Billable, Cause, Failure, Finish, Reply, Usage
 from judgerun.model.request import Request, build
 from judgerun.providers import openai
 from judgerun.providers.wire import WireReply
@@ -245,6 +245,18 @@ def test_a_stream_is_read_as_one_reply(end: bytes) -> None:
     assert (reply.text, reply.finish, reply.finish_raw) == ("yes!", Finish.STOP, "stop")
     assert (reply.served_model, reply.fingerprint, reply.reported_tokens) == ("m-1", "fp", 11)
     assert (reply.usage.input, reply.usage.output) == (9, 2)
+
+
+def test_what_a_stream_counts_on_its_way_is_not_its_bill() -> None:
+    """Some servers tell the tokens so far with every piece; only what comes with the finish, or after it, counts all."""
+    on_the_way = {**piece(content="yes"), "usage": USAGE}
+    reply = read(streamed(on_the_way, piece(content=" and no"), piece("stop")))
+    assert isinstance(reply, Reply)
+    assert (reply.usage, reply.reported_tokens) == (Usage(), None)
+    for end in ([{**piece("stop"), "usage": USAGE}], [piece("stop"), {"choices": [], "usage": USAGE}]):
+        reply = read(streamed(on_the_way, *end))
+        assert isinstance(reply, Reply)
+        assert (reply.usage.input, reply.usage.output) == (9, 2)
 
 
 def test_a_streamed_refusal_and_streamed_reasoning_are_what_they_are_in_one_piece() -> None:
