@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from fakes import tables
 from fakes.clock import LoopClock
@@ -151,7 +151,7 @@ class World:
         self.outcomes: list[Outcome] = []
         self.gate: Callable[[Counts], str | None] | None = None
 
-    async def __aenter__(self) -> World:
+    async def __aenter__(self) -> Self:
         asyncio.get_running_loop().set_task_factory(_tagging)
         await self.server.start()
         self.lab = deployment("lab", self.server.url)

@@ -144,11 +144,13 @@ async def play(place: Path, seed: int, knobs: Knobs, batched: Batched, *, mutant
             await world.live(number)
             await asyncio.sleep(random.Random(f"pause {seed} {number}").choice([0.0, 10.0, 500.0]))
         world.batches.weights.clear()
+        healthy = None
         for number in range(LIVES, LIVES + WELL):  # the first collect what was submitted in a sicker time
             healthy = await world.live(number)
             await asyncio.sleep(500.0)
         world.findings += world.batches.findings
         world.findings += _left(world.path) + judge_books(world.path, world.bill()) + judge_replies(world.path)
+        assert healthy is not None
         ending = healthy.ending
         if ending is None or ending.code not in (Exit.DONE, Exit.EXHAUSTED):
             world.findings.append(f"a run on a healthy provider ended with {ending}")

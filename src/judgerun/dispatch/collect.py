@@ -68,7 +68,7 @@ class Held:
     collected: bool = False  # it ended with results
     told: str = ""  # the provider's own word for how it stands
     pause: float = 0.0  # seconds until it is looked at again
-    missed: float | None = None  # when the provider first did not know it
+    missed: bool = False  # the provider did not know it when it was asked before
     failing: float | None = None  # since when it cannot be looked at
     conditions: tuple[str, ...] = ()
     scopes: tuple[Scope, ...] = ()
@@ -133,14 +133,12 @@ class Collector:
         requests = await self._requests(self.room.given.store.lines(job.id))
         since, timeout_s = job.at - SKEW_S, self._timeout(job)
         said = await self._ask(self._jobs(job).find(requests, token=job.token, since=since, timeout_s=timeout_s))
-        now = self.room.given.clock.now()
         if isinstance(said, str):
             await self._submitted(job, said)
         elif said is not None:
             self._trouble(job, said)
-        elif job.missed is None or now - job.missed < GRACE_S:
-            job.missed = now if job.missed is None else job.missed
-            job.pause = GRACE_S
+        elif not job.missed:
+            job.missed, job.pause = True, GRACE_S
         else:
             await self._undone(job, UNFOUND)
 
@@ -297,13 +295,12 @@ class Collector:
     # -- the books
 
     async def _close(self, closings: Sequence[Closing]) -> bool:
-        """Ends of attempts, durable; whether one froze the budget."""
+        """Ends of attempts, durable; whether one froze the budget. Who waits for money is called by the clock."""
         room = self.room
         closed = await room.given.store.close_all(closings)
         now = room.given.clock.now()
         for closing in closings:
             room.progress.count(now=now, tokens=closing.amount.tokens if closing.kind is EntryKind.SETTLE else 0)
-        room.money.wake_all()
         return any(one.overrun for one in closed)
 
     async def _move(self, job: Held, state: JobState, *, remote: str | None = None, detail: str | None = None) -> None:

@@ -67,7 +67,8 @@ class Filler:
         room = self._room
         while (delay := max(tray.not_before, tray.room_at) - self._given.clock.now()) > 0:
             await room.waits.sleep("backoff", min(delay, POLL_FIRST_S), tray)
-        if tray.called is None and (scope := self._blocked(tray.first)) is not None:
+        first = tray.first
+        if tray.called is None and (scope := room.money.blocked(room.scopes(first.cell), first.rank)) is not None:
             await self._join(tray, scope)
             return
         filling = await self._reserve(tray)
@@ -78,10 +79,6 @@ class Filler:
         self.called(tray, short=filling.short)
         if filling.short is not None and tray.size:
             await self._join(tray, filling.short)
-
-    def _blocked(self, entry: Entry) -> Scope | None:
-        """The scope in which somebody earlier in plan order waits for money."""
-        return self._room.money.blocked(self._room.scopes(entry.cell), entry.rank)
 
     async def _join(self, tray: Tray, scope: Scope) -> None:
         cell, room = tray.first.cell, self._room
@@ -124,15 +121,6 @@ class Filler:
 
     async def _enlist(self, tray: Tray, filling: Filling, entries: list[Entry]) -> None:
         """Ask the ledger for some more cells; what was not reached goes back."""
-        if tray.called is None:
-            for place, entry in enumerate(entries):
-                if (scope := self._blocked(entry)) is not None:
-                    filling.short, filling.over = scope, True
-                    tray.back(entries[place:])
-                    entries = entries[:place]
-                    break
-        if not entries:
-            return
         model = tray.model
         price = self._room.price(model, at=filling.at)
         ceiling = self._given.budget.ceilings.get(f"{model.provider.name}/{model.model}")

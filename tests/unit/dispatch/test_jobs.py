@@ -307,6 +307,8 @@ def test_too_much_enqueued_waits_for_another_job_to_end(bench: Bench) -> None:
     bench.jobs, bench.rows, bench.limits = One, 9, replace(LIMITS, requests=3)
     bench.spec = replace(bench.spec, attempts_max=1)
     assert virtual.run(bench.run()) == DONE
+    ends = [job.ends_at for job in bench.batches.jobs.values() if not job.whole]
+    assert ends[-1] < 600  # at once, when there is room
     assert bench.flow.complete
     assert not any(isinstance(outcome, Lost) for outcome in bench.flow.outcomes.values())
     assert bench.batches.findings == []
@@ -330,6 +332,23 @@ def test_a_job_that_cannot_be_looked_at_is_left_standing(bench: Bench) -> None:
     bench.jobs = FakeJobs
     assert virtual.run(_later(bench)) == DONE
     assert bench.sizes == [4]
+
+
+def test_cells_that_come_after_their_job_was_left_stay_pending(bench: Bench) -> None:
+    """A job taken over cannot be looked at, and some of its cells come behind slow calls: the run does not wait for itself."""
+
+    class Blind(FakeJobs):
+        async def look(self, job: str, *, timeout_s: float) -> Look | Failure:
+            return Failure(cause=Cause.OVERLOADED, billable=Billable.NO)
+
+    bench.rows, bench.limits = 20, replace(LIMITS, requests=100)
+    virtual.run(bench.run(stops=[30.0]))
+    bench.jobs, bench.arms, bench.pause = Blind, (Arm(name="b", model=B), Arm(name="a", model=A)), 900.0
+    bench.spec = replace(bench.spec, concurrency=1)
+    assert virtual.run(bench.run()).code is Exit.PROVIDER
+    assert len(bench.flow.outcomes) == 20  # all of b's
+    assert len(bench.flow.abandoned) == 20
+    assert bench.sizes == [20]
 
 
 def test_a_submit_without_an_answer_is_not_repeated_while_it_cannot_be_found_out(bench: Bench) -> None:
