@@ -34,9 +34,10 @@ class Sign:
 
 
 def needed(workspace: Workspace) -> Path:
-    """The cache of a workspace. Refused when there is none."""
+    """The cache of a workspace, migrated where an older judgerun wrote it. Refused when there is none."""
     if not workspace.cache.exists():
         raise Refused(Problem(str(workspace.cache), "", "there is no cache here", "--workspace DIR"))
+    upkeep.renew(workspace.cache)
     return workspace.cache
 
 
@@ -75,6 +76,7 @@ def _cache(workspace: Workspace) -> Iterator[Sign]:
         yield Sign("cache", "good", "none yet")
         return
     try:
+        upkeep.renew(path)
         wrong = upkeep.integrity(path)
         size = upkeep.size(path)
     except JudgerunError as error:

@@ -32,6 +32,7 @@ from judgerun.providers.open import profile, unable, unsent
 from judgerun.providers.tokens import counter
 from judgerun.store.schema import made
 from judgerun.store.snapshot import Snapshot
+from judgerun.store.upkeep import renew
 
 FREE = PriceSpec(input=0, output=0)
 WEIGHTS = "weights of "
@@ -62,6 +63,7 @@ class Workspace:
 
     def ran(self) -> list[str]:
         """The experiments of this workspace that its cache knows."""
+        renew(self.cache)
         with snapshot(self.cache) as view:
             known = set(view.experiments()) if view is not None else set()
         return [path.parent.name for path in list_experiments(self.root) if path.parent.name in known]
@@ -70,8 +72,9 @@ class Workspace:
         """The experiment of that name or path. Raises Refused with every problem at once.
 
         `offline` (all but a run): an address whose ${ENV} is not set is no problem, and a local model that is not installed
-        is known by what the cache remembers of it.
+        is known by what the cache remembers of it. A cache that an older judgerun wrote is migrated first.
         """
+        renew(self.cache)
         path = find_experiment(self.root, str(name))
         loaded = load_experiment(
             path,

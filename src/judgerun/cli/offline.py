@@ -103,7 +103,7 @@ def verify(
 ) -> Exit:
     """Recompute offline and compare. Exit 5 when something is not as it was sealed."""
     words = Words(json=json)
-    if name.endswith(bundles.ENDING):
+    if name.endswith(".zip"):
         if not Path(name).is_file():
             raise Refused(Problem(name, "", "no such file", "a bundle that `judgerun bundle` wrote"))
         checked = bundles.verify(Path(name), trust=trust)

@@ -170,7 +170,7 @@ def _recognise(connection: sqlite3.Connection, path: Path | None, newest: int, *
     if version > newest:
         raise StoreError(f"{path} was written by a newer judgerun (schema {version}; this one knows {newest})")
     if version < newest and not writes:
-        raise StoreError(f"{path} has schema {version}, older than {newest}: any command that writes migrates it")
+        raise StoreError(f"{path} has schema {version}, older than {newest}: `judgerun status` migrates it")
     return int(version)
 
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from judgerun.errors import Problem, Refused, StoreError
 from judgerun.store.locks import Locks
 from judgerun.store.queries import SQL
-from judgerun.store.schema import MIGRATIONS, open_reader, open_writer, wrapped
+from judgerun.store.schema import APPLICATION, BUSY_S, MIGRATIONS, made, open_reader, open_writer, wrapped
 
 TABLES = ("request", "attempt", "entry", "reply", "vector", "event", "account", "owner", "seal")
 
@@ -82,17 +82,23 @@ def compact(path: Path) -> int:
     return sum(before[name] - after[name] for name in ("file", "log", "vectors"))
 
 
+def renew(path: Path) -> None:
+    """Bring a cache up to date, where an older judgerun wrote it, with a copy of the old one beside it; any other file, or none, is
+    left alone. StoreError as `schema.open_writer`.
+    """
+    if made(path) and _older(path, "mode=ro"):
+        locks = Locks(path)
+        try:
+            open_writer(path, locks).close()
+        finally:
+            locks.close()
+
+
 def migrate(path: Path) -> None:
     """Bring a private copy of a cache up to date, where an older judgerun wrote it; nothing is left beside the file. StoreError
     as `schema.open_writer`.
     """
-    with wrapped(path):
-        connection = sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1", uri=True)
-        try:
-            (version,) = connection.execute("pragma user_version").fetchone()
-        finally:
-            connection.close()
-    if not 0 < version < len(MIGRATIONS):
+    if not _older(path, "mode=ro&immutable=1"):
         return
     locks = Locks(path)
     try:
@@ -104,8 +110,20 @@ def migrate(path: Path) -> None:
             connection.close()
     finally:
         locks.close()
-    for beside in (f"{path.name}.lock", f"{path.name}.schema{version}.backup"):
-        path.with_name(beside).unlink(missing_ok=True)
+    for beside in (path.with_name(f"{path.name}.lock"), *path.parent.glob(f"{path.name}.schema*.backup")):
+        beside.unlink(missing_ok=True)
+
+
+def _older(path: Path, flags: str) -> bool:
+    """Whether the cache has an older schema than ours."""
+    with wrapped(path):
+        connection = sqlite3.connect(f"file:{quote(str(path.absolute()))}?{flags}", uri=True, timeout=BUSY_S)
+        try:
+            (application,) = connection.execute("pragma application_id").fetchone()
+            (version,) = connection.execute("pragma user_version").fetchone()
+        finally:
+            connection.close()
+    return bool(application == APPLICATION and 0 < version < len(MIGRATIONS))
 
 
 @contextmanager

@@ -111,6 +111,20 @@ async def test_a_bundle_is_whole_and_the_same_every_time(tmp_path: Path) -> None
     assert not tmp_path.joinpath("one.zip.part").exists()
 
 
+async def test_what_was_sealed_twice_without_a_change_is_whole(tmp_path: Path) -> None:
+    """Both seals have one digest; a bundle holds the latter, and whoever kept a bundle of the former can check it still."""
+    former = await contents(tmp_path)
+    async with Inline.open(tmp_path / "cache.db", clock=HandClock(time=99.0), durable=False) as store:
+        keys = [chat(number).key for number in ("one", "two", "three", "shared", "pending")]
+        await store.seal("exp", keys, stated=Stated(plan="d" * 64, prices="p1", code="0.1"))
+    latter = await contents(tmp_path, "again.db")
+    assert latter.seal.digest == former.seal.digest
+    assert latter.seal.at != former.seal.at
+    for name, held in (("former.zip", former), ("latter.zip", latter), ("old.zip", replace(latter, seal=former.seal))):
+        write_bundle(tmp_path / name, held)
+        assert verify_bundle(tmp_path / name, recompute=recomputed).whole
+
+
 async def test_a_bundle_of_an_older_judgerun_is_verified(tmp_path: Path) -> None:
     """The cache of a bundle that version 1 wrote is migrated where it was unpacked: its seal holds, and a change is found."""
     packed = await contents(tmp_path)
