@@ -11,11 +11,11 @@ from judgerun.errors import Problem, invariant
 from judgerun.model.experiment import Deployment, Model
 from judgerun.model.profile import JobLimits, Profile
 from judgerun.model.reply import Failure, Finish, Reply, Usage
-from judgerun.model.request import Request, digest
+from judgerun.model.request import Request
 from judgerun.providers import body as bodies
 from judgerun.providers import claude, fault, stream
 from judgerun.providers.jobs.flow import limits
-from judgerun.providers.usage import count
+from judgerun.providers.usage import beside, count
 from judgerun.providers.wire import WireCall, WireReply
 
 VERSION = "anthropic/1"
@@ -134,17 +134,14 @@ def _reply(held: Mapping[str, Any], wire: WireReply) -> tuple[Reply, ...] | Fail
     reason = bodies.word(held.get("stop_reason"))
     finish = FINISH.get(reason or "", Finish.UNKNOWN)
     category = bodies.word(bodies.mapping(held.get("stop_details")).get("category"))
-    return (
-        Reply(
-            finish=finish,
-            finish_raw=f"{reason}: {category}" if reason == "refusal" and category else reason,
-            text=text,
-            thoughts=thoughts if finish is Finish.STOP and not text.strip() else "",
-            usage=usage(held.get("usage"), said_something=bool(text)),
-            served_model=bodies.word(held.get("model")),
-            raw=wire.body,
-            raw_digest=digest(wire.body),
-        ),
+    return bodies.reply(
+        wire,
+        finish=finish,
+        finish_raw=f"{reason}: {category}" if reason == "refusal" and category else reason,
+        text=text,
+        thoughts=thoughts,
+        usage=usage(held.get("usage"), said_something=bool(text)),
+        served_model=bodies.word(held.get("model")),
     )
 
 
@@ -153,25 +150,14 @@ def usage(told: Any, *, said_something: bool) -> Usage:
     bodies do not tell apart. `said_something`: the reply has visible text, so that 0 output tokens cannot be true.
     """
     told = bodies.mapping(told)
-    fresh, read, written = (count(told.get(f"{name}input_tokens")) for name in ("", "cache_read_", "cache_creation_"))
-    if not fresh and not read and not written:  # no prompt has 0 tokens
-        fresh = read = written = None
-    hour = count(bodies.mapping(told.get("cache_creation")).get("ephemeral_1h_input_tokens"))
-    if written is None or (hour is not None and hour > written):
-        hour = None
-    output = count(told.get("output_tokens"))
-    if output == 0 and said_something:
-        output = None
-    thought = count(bodies.mapping(told.get("output_tokens_details")).get("thinking_tokens"))
-    if output is None or (thought is not None and thought > output):
-        thought = None
-    return Usage(
-        input_fresh=fresh,
-        cache_read=read,
-        cache_write=None if written is None else written - (hour or 0),
-        cache_write_1h=hour,
-        output_visible=None if output is None else output - (thought or 0),
-        reasoning=thought,
+    return beside(
+        fresh=count(told.get("input_tokens")),
+        read=count(told.get("cache_read_input_tokens")),
+        written=count(told.get("cache_creation_input_tokens")),
+        hour=count(bodies.mapping(told.get("cache_creation")).get("ephemeral_1h_input_tokens")),
+        output=count(told.get("output_tokens")),
+        thought=count(bodies.mapping(told.get("output_tokens_details")).get("thinking_tokens")),
+        said_something=said_something,
     )
 
 

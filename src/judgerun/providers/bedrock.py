@@ -11,10 +11,10 @@ from judgerun.errors import Problem, invariant
 from judgerun.model.experiment import Deployment, Model
 from judgerun.model.profile import Profile
 from judgerun.model.reply import Failure, Finish, Reply, Usage
-from judgerun.model.request import Request, digest
+from judgerun.model.request import Request
 from judgerun.providers import body as bodies
 from judgerun.providers import claude, fault
-from judgerun.providers.usage import count
+from judgerun.providers.usage import beside, count
 from judgerun.providers.wire import WireCall, WireReply
 
 VERSION = "bedrock/1"
@@ -124,17 +124,14 @@ def decode(requests: Sequence[Request], wire: WireReply, deployment: Deployment)
     reason = bodies.word(held.get("stopReason"))
     finish = FINISH.get(reason or "", Finish.UNKNOWN)
     told = bodies.mapping(held.get("usage"))
-    return (
-        Reply(
-            finish=finish,
-            finish_raw=reason,
-            text=text,
-            thoughts=thoughts if finish is Finish.STOP and not text.strip() else "",
-            usage=usage(told, said_something=bool(text)),
-            reported_tokens=count(told.get("totalTokens")),
-            raw=wire.body,
-            raw_digest=digest(wire.body),
-        ),
+    return bodies.reply(
+        wire,
+        finish=finish,
+        finish_raw=reason,
+        text=text,
+        thoughts=thoughts,
+        usage=usage(told, said_something=bool(text)),
+        reported_tokens=count(told.get("totalTokens")),
     )
 
 
@@ -142,18 +139,12 @@ def usage(told: Mapping[str, Any], *, said_something: bool) -> Usage:
     """The buckets of a `usage` object. `inputTokens` are the fresh ones alone; `outputTokens` hold the reasoning, which is not told
     apart. `said_something`: the reply has visible text, so that 0 output tokens cannot be true.
     """
-    fresh, read, written = (count(told.get(f"{name}nputTokens")) for name in ("i", "cacheReadI", "cacheWriteI"))
-    if not fresh and not read and not written:  # no prompt has 0 tokens
-        fresh = read = written = None
     hours = [item for item in bodies.objects(told.get("cacheDetails")) or () if item.get("ttl") == "1h"]
-    hour = count(hours[0].get("inputTokens")) if hours else None
-    if written is None or (hour is not None and hour > written):
-        hour = None
-    output = count(told.get("outputTokens"))
-    return Usage(
-        input_fresh=fresh,
-        cache_read=read,
-        cache_write=None if written is None else written - (hour or 0),
-        cache_write_1h=hour,
-        output_visible=None if output == 0 and said_something else output,
+    return beside(
+        fresh=count(told.get("inputTokens")),
+        read=count(told.get("cacheReadInputTokens")),
+        written=count(told.get("cacheWriteInputTokens")),
+        hour=count(hours[0].get("inputTokens")) if hours else None,
+        output=count(told.get("outputTokens")),
+        said_something=said_something,
     )

@@ -1,4 +1,4 @@
-"""Body: what dialects share of JSON bodies: objects read or refused, fields merged, texts joined; no dialect's shape."""
+"""Body: what dialects share of JSON bodies: objects read or refused, fields merged, a chat's reply made; no dialect's shape."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any
 
 import orjson
 
+from judgerun.model.money import Nanos
 from judgerun.model.profile import Lack
-from judgerun.model.reply import Failure
+from judgerun.model.reply import Failure, Finish, Reply, Usage
+from judgerun.model.request import digest
 from judgerun.providers import fault, stream
 from judgerun.providers.wire import WireReply
 
@@ -32,6 +34,39 @@ def events(wire: WireReply) -> list[Mapping[str, Any]] | Failure:
     except orjson.JSONDecodeError as error:
         return fault.malformed(wire, f"an event of the stream is no JSON: {error}")
     return fault.malformed(wire, "an event of the stream is no JSON object") if found is None else found
+
+
+def reply(
+    wire: WireReply,
+    *,
+    finish: Finish,
+    finish_raw: str | None,
+    text: str,
+    thoughts: str,
+    usage: Usage,
+    served_model: str | None = None,
+    fingerprint: str | None = None,
+    reported_tokens: int | None = None,
+    reported_cost: Nanos | None = None,
+) -> tuple[Reply, ...]:
+    """The one reply of a chat call, as `decode` gives it. Thoughts are kept only where the answer may stand in them: the reply
+    finished, and says nothing.
+    """
+    return (
+        Reply(
+            finish=finish,
+            finish_raw=finish_raw,
+            text=text,
+            thoughts=thoughts if finish is Finish.STOP and not text.strip() else "",
+            usage=usage,
+            served_model=served_model,
+            fingerprint=fingerprint,
+            reported_tokens=reported_tokens,
+            reported_cost=reported_cost,
+            raw=wire.body,
+            raw_digest=digest(wire.body),
+        ),
+    )
 
 
 def merged(body: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from judgerun.errors import invariant
 from judgerun.model.experiment import Deployment
 from judgerun.model.profile import Lack, Profile
 from judgerun.model.reply import Failure, Finish, Reply, Usage
-from judgerun.model.request import Request, digest
+from judgerun.model.request import Request
 from judgerun.providers import body, fault, usage, vectors
 from judgerun.providers.wire import WireCall, WireReply
 
@@ -145,16 +145,13 @@ def _chat(held: Mapping[str, Any], wire: WireReply) -> tuple[Reply, ...] | Failu
         return fault.malformed(wire, "a part's text is no text")
     raw = body.word(held.get("finish_reason"))
     finish = FINISH.get(raw or "", Finish.UNKNOWN)
-    return (
-        Reply(
-            finish=finish,
-            finish_raw=raw,
-            text=text,
-            thoughts=thoughts if finish is Finish.STOP and not text.strip() else "",
-            usage=_usage(body.mapping(held.get("usage")), said_something=bool(text)),
-            raw=wire.body,
-            raw_digest=digest(wire.body),
-        ),
+    return body.reply(
+        wire,
+        finish=finish,
+        finish_raw=raw,
+        text=text,
+        thoughts=thoughts,
+        usage=_usage(body.mapping(held.get("usage")), said_something=bool(text)),
     )
 
 

@@ -13,7 +13,7 @@ from judgerun.errors import invariant
 from judgerun.model.experiment import Deployment
 from judgerun.model.profile import JobLimits, Lack, Profile
 from judgerun.model.reply import Failure, Finish, Reply, Usage
-from judgerun.model.request import Request, digest
+from judgerun.model.request import Request
 from judgerun.providers import body, fault, stream, vectors
 from judgerun.providers.jobs.flow import limits
 from judgerun.providers.usage import count
@@ -275,16 +275,8 @@ def _chat(held: Mapping[str, Any], wire: WireReply) -> tuple[Reply, ...] | Failu
     finish = FINISH.get(raw or "", Finish.UNKNOWN)
     if finish is Finish.STOP and any("functionCall" in part for part in parts):
         finish = Finish.TOOL  # a call for a tool ends with STOP
-    return (
-        _reply(
-            held,
-            wire,
-            finish=finish,
-            finish_raw=_labelled(raw, candidate.get("safetyRatings")),
-            text=text,
-            thoughts=thoughts if finish is Finish.STOP and not text.strip() else "",
-        ),
-    )
+    told = _labelled(raw, candidate.get("safetyRatings"))
+    return _reply(held, wire, finish=finish, finish_raw=told, text=text, thoughts=thoughts)
 
 
 def _blocked(held: Mapping[str, Any], wire: WireReply) -> tuple[Reply, ...] | Failure:
@@ -294,14 +286,15 @@ def _blocked(held: Mapping[str, Any], wire: WireReply) -> tuple[Reply, ...] | Fa
     if reason is None:
         return fault.malformed(wire, "the body has no candidates, and no reason why")
     told = _labelled(f"prompt {reason}", feedback.get("safetyRatings"))
-    return (_reply(held, wire, finish=Finish.FILTER, finish_raw=told, text="", thoughts=""),)
+    return _reply(held, wire, finish=Finish.FILTER, finish_raw=told, text="", thoughts="")
 
 
 def _reply(
     held: Mapping[str, Any], wire: WireReply, *, finish: Finish, finish_raw: str | None, text: str, thoughts: str
-) -> Reply:
+) -> tuple[Reply, ...]:
     told = body.mapping(held.get("usageMetadata"))
-    return Reply(
+    return body.reply(
+        wire,
         finish=finish,
         finish_raw=finish_raw,
         text=text,
@@ -309,8 +302,6 @@ def _reply(
         usage=usage(told, said_something=bool(text)),
         reported_tokens=count(told.get("totalTokenCount")),
         served_model=body.word(held.get("modelVersion")),
-        raw=wire.body,
-        raw_digest=digest(wire.body),
     )
 
 

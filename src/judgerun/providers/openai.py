@@ -11,7 +11,7 @@ from judgerun.errors import invariant
 from judgerun.model.experiment import Deployment
 from judgerun.model.profile import JobLimits, Profile
 from judgerun.model.reply import Failure, Finish, Reply
-from judgerun.model.request import Request, digest
+from judgerun.model.request import Request
 from judgerun.providers import body as bodies
 from judgerun.providers import facts, fault, stream, usage, vectors
 from judgerun.providers.facts import Facts
@@ -218,20 +218,17 @@ def _chat(body: Mapping[str, Any], wire: WireReply) -> tuple[Reply, ...] | Failu
     if isinstance(refusal, str) and refusal.strip():
         finish, text = Finish.REFUSAL, text or refusal
     told = body.get("usage") or bodies.mapping(body.get("x_groq")).get("usage")
-    return (
-        Reply(
-            finish=finish,
-            finish_raw=raw,
-            text=text,
-            thoughts=_thoughts(message) if finish is Finish.STOP and not text.strip() else "",
-            usage=usage.chat(told, said_something=bool(text)),
-            served_model=bodies.word(body.get("model")),
-            fingerprint=" ".join(filter(None, map(bodies.word, map(body.get, _SERVED)))) or None,
-            reported_tokens=usage.total(told),
-            reported_cost=usage.cost(told),
-            raw=wire.body,
-            raw_digest=digest(wire.body),
-        ),
+    return bodies.reply(
+        wire,
+        finish=finish,
+        finish_raw=raw,
+        text=text,
+        thoughts=_thoughts(message),
+        usage=usage.chat(told, said_something=bool(text)),
+        served_model=bodies.word(body.get("model")),
+        fingerprint=" ".join(filter(None, map(bodies.word, map(body.get, _SERVED)))) or None,
+        reported_tokens=usage.total(told),
+        reported_cost=usage.cost(told),
     )
 
 

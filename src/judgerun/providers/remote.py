@@ -19,9 +19,6 @@ from judgerun.providers.secrets import Scrub
 from judgerun.providers.wire import WireCall, WireReply
 
 ATTEMPT_HEADER = "x-judgerun-attempt"
-FAILED_BYTES_MAX = 65_536
-"""So much of the body of a failure is kept: enough to see what it was."""
-
 COUNT_S = 30.0
 """So long may a server take to count the tokens of one request, in seconds."""
 
@@ -93,8 +90,7 @@ class Remote:
         given = next((wire.headers[name] for name in _REQUEST_IDS if name in wire.headers), None)
         served_by = None if given is None else self._scrub.header(given)[:200]
         if isinstance(told, Failure):
-            raw = self._scrub.failed(told.raw[:FAILED_BYTES_MAX])
-            told = replace(told, detail=self._scrub.text(told.detail), raw=raw)
+            told = self._scrub.failure(told)
             return Answer(failure=told, status=wire.status, served_by=served_by, latency_ms=latency_ms, limits=stated)
         return Answer(replies=told, status=wire.status, served_by=served_by, latency_ms=latency_ms, limits=stated)
 

@@ -11,7 +11,7 @@ from judgerun.errors import Problem, invariant
 from judgerun.model.experiment import Deployment, Model
 from judgerun.model.profile import JobLimits, Profile
 from judgerun.model.reply import Failure, Finish, Reply
-from judgerun.model.request import Request, digest
+from judgerun.model.request import Request
 from judgerun.providers import body as bodies
 from judgerun.providers import fault, stream, usage
 from judgerun.providers.jobs.flow import limits
@@ -149,19 +149,16 @@ def _reply(held: Mapping[str, Any], wire: WireReply) -> tuple[Reply, ...] | Fail
     if refusal.strip():
         finish, text = Finish.REFUSAL, text or refusal
     told = bodies.mapping(held.get("usage"))
-    return (
-        Reply(
-            finish=finish,
-            finish_raw=raw,
-            text=text,
-            thoughts=thoughts if finish is Finish.STOP and not text.strip() else "",
-            usage=usage.chat(_named(told), said_something=bool(text)),
-            served_model=bodies.word(held.get("model")),
-            reported_tokens=usage.count(told.get("total_tokens")),
-            reported_cost=usage.cost(told),
-            raw=wire.body,
-            raw_digest=digest(wire.body),
-        ),
+    return bodies.reply(
+        wire,
+        finish=finish,
+        finish_raw=raw,
+        text=text,
+        thoughts=thoughts,
+        usage=usage.chat(_named(told), said_something=bool(text)),
+        served_model=bodies.word(held.get("model")),
+        reported_tokens=usage.count(told.get("total_tokens")),
+        reported_cost=usage.cost(told),
     )
 
 

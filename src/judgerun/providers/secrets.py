@@ -7,7 +7,13 @@ import html
 import json
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from urllib.parse import quote, unquote, urlsplit
+
+from judgerun.model.reply import Failure
+
+FAILED_BYTES_MAX = 65_536
+"""So much of the body of a failure is kept: enough to see what it was."""
 
 MASK = "[secret]"
 KEY_MIN = 8
@@ -67,6 +73,10 @@ class Scrub:
     def failed(self, raw: bytes) -> bytes:
         """The body of an error: also without what looks like a secret, for servers echo what they were sent."""
         return self.text(raw.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+    def failure(self, failure: Failure) -> Failure:
+        """The failure as it may leave the providers: its body cut, neither words nor body with a secret."""
+        return replace(failure, detail=self.text(failure.detail), raw=self.failed(failure.raw[:FAILED_BYTES_MAX]))
 
 
 def of_url(url: str) -> tuple[str, ...]:

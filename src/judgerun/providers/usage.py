@@ -1,4 +1,4 @@
-"""Usage as the openai dialect reports it -> disjoint buckets and a reported cost; a number that cannot be is unknown, never 0."""
+"""Usage as providers report it -> disjoint buckets and a reported cost; a number that cannot be is unknown, never 0."""
 
 from __future__ import annotations
 
@@ -41,6 +41,37 @@ def chat(told: Any, *, said_something: bool) -> Usage:
         cache_write_1h=write_1h,
         output_visible=visible,
         reasoning=reasoning,
+    )
+
+
+def beside(
+    *,
+    fresh: int | None,
+    read: int | None,
+    written: int | None,
+    hour: int | None,
+    output: int | None,
+    thought: int | None = None,
+    said_something: bool,
+) -> Usage:
+    """The buckets where cached tokens are told beside the fresh ones: `written` holds those for an `hour`, `output` the thinking.
+    `said_something` as in `chat`.
+    """
+    if not fresh and not read and not written:  # no prompt has 0 tokens
+        fresh = read = written = None
+    if written is None or (hour is not None and hour > written):
+        hour = None
+    if output == 0 and said_something:
+        output = None
+    if output is None or (thought is not None and thought > output):
+        thought = None
+    return Usage(
+        input_fresh=fresh,
+        cache_read=read,
+        cache_write=None if written is None else written - (hour or 0),
+        cache_write_1h=hour,
+        output_visible=None if output is None else output - (thought or 0),
+        reasoning=thought,
     )
 
 

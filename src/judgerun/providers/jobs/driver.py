@@ -19,7 +19,6 @@ from judgerun.providers.wire import WireCall, WireReply
 
 BODY_BYTES_MAX = 2**30
 """The results of a whole job come as one body."""
-FAILED_BYTES_MAX = 65_536
 TOLD_CHARS_MAX = 100
 CHUNK = 256
 """Requests between two breaths: fifty thousand bodies must not keep the loop from its sockets."""
@@ -102,7 +101,7 @@ class Driver:
         said = await self._drive(self._codec.look(job), timeout_s)
         if isinstance(said, Failure):
             return said
-        refused = None if said.failure is None else self._scrubbed(said.failure)
+        refused = None if said.failure is None else self._scrub.failure(said.failure)
         return replace(said, told=self._scrub.text(said.told)[:TOLD_CHARS_MAX], failure=refused)
 
     async def collect(
@@ -131,7 +130,7 @@ class Driver:
 
     def _answer(self, request: Request, told: WireReply | Failure) -> Answer:
         if isinstance(told, Failure):
-            return Answer(failure=self._scrubbed(told))
+            return Answer(failure=self._scrub.failure(told))
         answer = self._read([request], told)
         if answer.failure is None or _good(told):
             return answer
@@ -149,7 +148,7 @@ class Driver:
                 call = flow.send(await self._exchange(call, timeout_s))
         except StopIteration as end:
             said: T | Failure = end.value
-            return self._scrubbed(said) if isinstance(said, Failure) else said
+            return self._scrub.failure(said) if isinstance(said, Failure) else said
 
     async def _exchange(self, call: WireCall, timeout_s: float) -> WireReply | Failure:
         """One HTTP call; an error status is a failure, which says whether what was asked may have been done all the same."""
@@ -158,10 +157,6 @@ class Driver:
             return replace(wire, billable=Billable.UNKNOWN) if wire.status in DOUBTFUL else wire
         wire = replace(wire, body=self._scrub.known(wire.body))
         return wire if _good(wire) else fault.classify(wire, doubtful=DOUBTFUL)
-
-    def _scrubbed(self, failure: Failure) -> Failure:
-        raw = self._scrub.failed(failure.raw[:FAILED_BYTES_MAX])
-        return replace(failure, detail=self._scrub.text(failure.detail), raw=raw)
 
 
 def _whole(request: Request) -> Request:
