@@ -30,7 +30,8 @@ def claim(work: Work, price: Price, ceiling: int | None, profile: Profile) -> Cl
         gpu_ms += amount.gpu_ms
         expected += tokens_expected(cell)
     inputs = sum(cell.input_bound for cell in work.cells)
-    nanos = max(nanos, price.bound(inputs, tokens - inputs))  # all texts of a call count towards its tier
+    if len(work.cells) > 1:  # all texts of a call count towards its tier
+        nanos = max(nanos, price.bound(inputs, tokens - inputs))
     first = work.cells[0]
     return Claim(
         requests=tuple(cell.request for cell in work.cells),

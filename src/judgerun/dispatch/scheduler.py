@@ -8,6 +8,7 @@ conditions drift apart by at most the window; then the slowest lane sets the pac
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Coroutine
 from typing import Any
 
@@ -40,6 +41,7 @@ class Scheduler:
         self._window = window(width)
         self._tasks: dict[asyncio.Task[None], Work] = {}
         self._batches: dict[tuple[str, str], list[Cell]] = {}  # (condition, model) -> embedding cells not yet sent
+        self._tokens: Counter[tuple[str, str]] = Counter()  # input bounds of these batches
         self._open_batches: dict[str, int] = {}  # model -> batches that are open
         self._full_since: float | None = None
         self._later = False  # a further pump is on its way
@@ -109,12 +111,12 @@ class Scheduler:
         """
         place = (cell.condition, cell.model)
         profile = self._room.given.providers[cell.provider].profile
-        batch = self._batches.setdefault(place, [])
-        tokens = sum(other.input_bound for other in batch) + cell.input_bound
-        if batch and profile.texts_tokens_max is not None and tokens > profile.texts_tokens_max:
+        most = profile.texts_tokens_max
+        if most is not None and place in self._batches and self._tokens[place] + cell.input_bound > most:
             self._send_batch(place)
-            batch = self._batches.setdefault(place, [])
+        batch = self._batches.setdefault(place, [])
         batch.append(cell)
+        self._tokens[place] += cell.input_bound
         size = self._room.lanes.route(cell.provider, cell.model).batch_size
         if len(batch) >= min(size, profile.texts_max or size):
             self._send_batch(place)
@@ -131,6 +133,7 @@ class Scheduler:
                 self._send_batch(place)
 
     def _send_batch(self, place: tuple[str, str]) -> None:
+        del self._tokens[place]
         self._start(self._work(self._batches.pop(place), self._room.given.models[place[1]]))
 
     def _work(self, cells: list[Cell], model: Model) -> Work:

@@ -53,7 +53,7 @@ class Price:
         if tokens is None or usage.output is None:
             return None
         scales = (self.rates, *self.rates.hours) if at is None else (self._scale(at),)
-        totals = [_total(list(_reached(scale, tokens))[-1], usage) for scale in scales]
+        totals = [_total(_exact(scale, tokens), usage) for scale in scales]
         known = [total for total in totals if total is not None]
         return round_up(max(known), self.factor) if len(known) == len(totals) else None
 
@@ -81,6 +81,8 @@ class Price:
         return age is not None and age > STALE_DAYS
 
     def _scale(self, at: datetime) -> Scale:
+        if not self.rates.hours:
+            return self.rates
         moment = at.astimezone(UTC)
         minute = moment.hour * 60 + moment.minute
         return next((hours for hours in self.rates.hours if _within(hours, minute)), self.rates)
@@ -93,11 +95,16 @@ def _within(hours: Hours, minute: int) -> bool:
 
 
 def _reached(scale: Scale, tokens: int) -> Iterator[Rates]:
-    """The rates of a call with up to so many input tokens; the last are those of a call with exactly so many."""
+    """The rates of all calls with up to so many input tokens."""
     yield scale
     for tier in scale.tiers:
         if tokens > tier.above:
             yield tier
+
+
+def _exact(scale: Scale, tokens: int) -> Rates:
+    """The rates of a call with exactly so many."""
+    return next((tier for tier in reversed(scale.tiers) if tokens > tier.above), scale)
 
 
 def _total(rates: Rates, usage: Usage) -> int | None:

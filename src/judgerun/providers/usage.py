@@ -155,10 +155,15 @@ def count(value: Any) -> int | None:
 
 def _one(*said: Any) -> int | None:
     """The number that all who tell one agree on; None where nobody does."""
-    told = {count(value) for value in said if value is not None}
-    if len(told) > 1 or None in told:
-        raise _Odd
-    return next(iter(told), None)
+    found = None
+    for value in said:
+        if value is None:
+            continue
+        told = count(value)
+        if told is None or (found is not None and found != told):
+            raise _Odd
+        found = told
+    return found
 
 
 def _object(value: Any) -> Mapping[str, Any]:
