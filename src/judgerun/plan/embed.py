@@ -82,7 +82,7 @@ class EmbedNode(Stageful):
         text = ""
         if row.state == "live":
             try:
-                text = str(text_of.evaluate(self.common.scopes.of(row)))
+                text = text_of.rendered(self.common.scopes.of(row))
             except ExpressionError as error:
                 row = replace(row, state="failed", reason=f"text: {error}")
             else:

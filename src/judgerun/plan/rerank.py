@@ -45,8 +45,8 @@ class LexicalNode(RankNode):
         stage, candidates = ranking
         shown = Ranking(stage, candidates, lambda _, id: self.document(id))
         try:
-            query = str(self._query.evaluate(self.common.scopes.of(row)))
-            texts = [str(self._candidate.evaluate(document)) for document in shown]
+            query = self._query.rendered(self.common.scopes.of(row))
+            texts = [self._candidate.rendered(document) for document in shown]
         except ExpressionError as error:
             self.unranked(replace(row, state="failed", reason=f"text: {error}"))
             return

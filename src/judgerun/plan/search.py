@@ -106,7 +106,7 @@ class WordsNode(BatchNode):
         content: str | None = None
         if row.state == "live":
             try:
-                content = str(text.evaluate(self.common.scopes.of(row)))
+                content = text.rendered(self.common.scopes.of(row))
             except ExpressionError:
                 content = None  # counted by the corpus: a document without a text
         self._corpus.add(row, content)
@@ -117,7 +117,7 @@ class WordsNode(BatchNode):
             self.unranked(row)
             return
         try:
-            self.enqueue(row, str(text.evaluate(self.common.scopes.of(row))))
+            self.enqueue(row, text.rendered(self.common.scopes.of(row)))
         except ExpressionError as error:
             self.unranked(replace(row, state="failed", reason=f"text: {error}"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
@@ -14,11 +15,31 @@ from judgerun.model.request import digest
 from judgerun.providers import fault, stream
 from judgerun.providers.wire import WireReply
 
+_BOM = b"\xef\xbb\xbf"
+_ESCAPE = re.compile(
+    rb"(?P<whole>\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
+)
+"""A backslash that stands for itself, both halves of a surrogate pair; else one half alone."""
+
+
+def loads(raw: bytes) -> Any:
+    """The value of a JSON text. A mark of byte order is skipped; half of a surrogate pair, which servers write that cut a text, or
+    an emoji between two events, in the middle, becomes U+FFFD. Raises orjson.JSONDecodeError.
+    """
+    raw = raw.removeprefix(_BOM)
+    try:
+        return orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        mended = _ESCAPE.sub(lambda found: found["whole"] or rb"\ufffd", raw)
+        if mended == raw:
+            raise
+        return orjson.loads(mended)
+
 
 def read(wire: WireReply) -> dict[str, Any] | Failure:
     """The JSON object of a body with a status of success; an error in it is a failure."""
     try:
-        held = orjson.loads(wire.body)
+        held = loads(wire.body)
     except orjson.JSONDecodeError as error:
         return fault.malformed(wire, f"the body is no JSON: {error}")
     if not isinstance(held, dict):
@@ -30,7 +51,7 @@ def events(wire: WireReply) -> list[Mapping[str, Any]] | Failure:
     """The objects that the events of a streamed body hold, in order."""
     held = [event.data for event in stream.events(wire.body) if event.data != stream.DONE]
     try:
-        found = objects([orjson.loads(data) for data in held])
+        found = objects([loads(data) for data in held])
     except orjson.JSONDecodeError as error:
         return fault.malformed(wire, f"an event of the stream is no JSON: {error}")
     return fault.malformed(wire, "an event of the stream is no JSON object") if found is None else found

@@ -169,7 +169,7 @@ def _streamed(wire: WireReply) -> dict[str, Any] | Failure:
             done = True
             break
         try:
-            chunk = orjson.loads(event.data)
+            chunk = bodies.loads(event.data)
         except orjson.JSONDecodeError:
             return fault.malformed(wire, "an event of the stream is no JSON: it was cut off")
         if not isinstance(chunk, dict):

@@ -59,6 +59,13 @@ class Expression:
             raise ExpressionError(self.text, "a method is no value: it is not called")
         return value
 
+    def rendered(self, scope: Mapping[str, Any]) -> str:
+        """The value as a text. ExpressionError also where it is null, as a prompt that would print one is refused."""
+        value = self.evaluate(scope)
+        if value is None:
+            raise ExpressionError(self.text, "it is null (`... or ''` says what a blank means)")
+        return str(value)
+
     def _dotted(self, name: str) -> str:
         """The missing name as the text writes it, where only one dotted name of the text ends in it."""
         written = {path for node in self._tree.find_all(nodes.Getattr) if (path := _path(node)) is not None}

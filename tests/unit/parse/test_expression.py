@@ -119,3 +119,11 @@ def test_rows_cannot_be_changed() -> None:
     with pytest.raises(ExpressionError):
         Expression("rows.append(2)").evaluate(held)
     assert held == {"rows": [1]}
+
+
+def test_a_text_is_never_the_word_none() -> None:
+    """Numbers are texts; a null is none, unless the expression says what it means."""
+    assert Expression("n").rendered({"n": 7}) == "7"
+    assert Expression("n or ''").rendered({"n": None}) == ""
+    with pytest.raises(ExpressionError, match="null"):
+        Expression("n").rendered({"n": None})

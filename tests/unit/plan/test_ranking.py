@@ -161,6 +161,16 @@ def test_an_empty_text_is_no_text() -> None:
     assert asked == {"find: vector 1"}
 
 
+def test_a_null_is_no_text() -> None:
+    """A blank cell of a CSV fails, unsent: nobody wants the vector of the word None."""
+    table = Rows("rows", [{"id": "a", "text": "vector 1"}, {"id": "b", "text": None}])
+    lab = Lab(stages=[embed("e1")], tables=[table, DOCS], answer=embeds)
+    held = next(held for held in lab.whole().counts() if held.condition == "vectors/e1@rows")
+    assert (held.planned, held.done, held.failed) == (2, 1, 1)
+    (reason,) = held.reasons
+    assert "null" in reason
+
+
 def test_words_rank_without_calls() -> None:
     """BM25 needs no reply; a query that shares no word has an empty ranking, which no judge is shown."""
     table = Rows("rows", [{"id": "q", "text": "title 3 or vector 3"}, {"id": "none", "text": "zzz"}])

@@ -259,6 +259,24 @@ def test_what_a_stream_counts_on_its_way_is_not_its_bill() -> None:
         assert (reply.usage.input, reply.usage.output) == (9, 2)
 
 
+def test_half_a_surrogate_pair_loses_no_answer() -> None:
+    """No text can hold one; servers that cut texts, or emojis between two events, write them all the same."""
+    whole = orjson.dumps({"choices": [{"message": {"content": "yes HALF"}, "finish_reason": "stop"}]})
+    for half, mended in (
+        (rb"\ud83d", "\N{REPLACEMENT CHARACTER}"),
+        (rb"\uDE00 \ud83d\ude00", "\N{REPLACEMENT CHARACTER} \N{GRINNING FACE}"),
+        (rb"\\ud83d \ud83d", "\\ud83d \N{REPLACEMENT CHARACTER}"),
+        (b"", ""),
+    ):
+        reply = read(b"\xef\xbb\xbf" + whole.replace(b"HALF", half))
+        assert isinstance(reply, Reply)
+        assert reply.text == "yes " + mended
+    cut = streamed(piece(content="HIGH"), piece(content="LOW yes"), piece("stop"))
+    reply = read(cut.replace(b"HIGH", rb"\ud83d").replace(b"LOW", rb"\ude00"))
+    assert isinstance(reply, Reply)
+    assert reply.text == "\N{REPLACEMENT CHARACTER}" * 2 + " yes"
+
+
 def test_a_streamed_refusal_and_streamed_reasoning_are_what_they_are_in_one_piece() -> None:
     """The same rules hold for the joined message."""
     refused = read(streamed(piece(refusal="I will "), piece(refusal="not."), piece("stop")))
