@@ -49,11 +49,8 @@ def refused(place: Place, text: str, files: dict[str, str] | None = None) -> lis
         (KEY, 'rounds = { max = 24, until = "rows >= 600", carry = "pairs[*].topic", as = "covered" }\n' + KEY),
         (KEY, "canaries = 0.02\n" + KEY),
         ('value = "v" }\n', 'value = "v" }\n[stage.at."round=1"]\nmax_output_tokens = 5\n'),
-        ("[data.t]", '[models.batched]\nprovider = "sim"\nmodel = "m"\nlane = "batch"\n[data.t]'),
-        ("[data.t]", '[models.far]\nprovider = "anthropic"\nmodel = "m"\n[data.t]'),
-        ("[data.t]", '[providers.far]\ndialect = "google"\nbase_url = "http://127.0.0.1:1"\n[data.t]'),
     ],
-    ids=["sets", "lineage", "panel", "rounds", "canaries", "at round", "lane", "provider", "dialect"],
+    ids=["sets", "lineage", "panel", "rounds", "canaries", "at round"],
 )
 def test_what_comes_later_says_so(place: Place, old: str, new: str) -> None:
     """Each construct of section 4 is read, and refused with the word `later`, as its only problem."""
