@@ -18,22 +18,18 @@ from judgerun.model.experiment import Deployment, Model
 DIALECTS = ("openai", "openai-responses", "anthropic", "google", "voyage", "cohere", "bedrock", "local")
 
 
-def _builtin(
-    name: str, base_url: str, *, key: str | None = None, cap_field: str | None = None, sheet: str = ""
-) -> Deployment:
+def _builtin(name: str, base_url: str, *, key: str | None = None, sheet: str = "") -> Deployment:
     """A provider that everybody can name: its dialect has its own name, or is openai's."""
     return Deployment(
         name=name,
         dialect=name if name in DIALECTS else "openai",
         base_url=base_url,
         api_key_env=f"{key or name.upper()}_API_KEY",
-        cap_field=cap_field,
         builtin=True,
         sheet=sheet,
     )
 
 
-#: The cap goes as `max_tokens` where the provider documents that name: one that ignores an unknown field would not be bounded.
 BUILTIN: Mapping[str, Deployment] = {
     deployment.name: deployment
     for deployment in (
@@ -41,13 +37,13 @@ BUILTIN: Mapping[str, Deployment] = {
         _builtin("openai-responses", "https://api.openai.com/v1", key="OPENAI", sheet="openai"),
         _builtin("anthropic", "https://api.anthropic.com/v1"),
         _builtin("google", "https://generativelanguage.googleapis.com/v1beta", key="GEMINI"),
-        _builtin("deepseek", "https://api.deepseek.com/v1", cap_field="max_tokens"),
-        _builtin("openrouter", "https://openrouter.ai/api/v1", cap_field="max_tokens"),
-        _builtin("deepinfra", "https://api.deepinfra.com/v1/openai", cap_field="max_tokens"),
-        _builtin("mistral", "https://api.mistral.ai/v1", cap_field="max_tokens"),
+        _builtin("deepseek", "https://api.deepseek.com/v1"),
+        _builtin("openrouter", "https://openrouter.ai/api/v1"),
+        _builtin("deepinfra", "https://api.deepinfra.com/v1/openai"),
+        _builtin("mistral", "https://api.mistral.ai/v1"),
         _builtin("groq", "https://api.groq.com/openai/v1"),
-        _builtin("together", "https://api.together.xyz/v1", cap_field="max_tokens"),
-        _builtin("novita", "https://api.novita.ai/v3/openai", cap_field="max_tokens"),
+        _builtin("together", "https://api.together.xyz/v1"),
+        _builtin("novita", "https://api.novita.ai/v3/openai"),
         _builtin("voyage", "https://api.voyageai.com/v1", sheet="voyageai"),
         _builtin("cohere", "https://api.cohere.com/v2"),
         Deployment(name="local", dialect="local", builtin=True),

@@ -69,7 +69,9 @@ class PriceSpec(Scale):
     """A price as written in an experiment or price file, or in the sheet."""
 
     hours: tuple[Hours, ...] = ()  # the first that holds stands in the place of the rates above
-    batch_factor: str | None = None  # decimal string: what a token in the batch lane costs, as a share of its usual price
+    batch_factor: str | None = (
+        None  # decimal string: what a token in the batch lane costs, as a share of its usual price
+    )
     batch: PriceSpec | None = None  # the rates of the batch lane, where they are told one by one
 
 
@@ -91,6 +93,10 @@ class Deployment:
     answer: tuple[str, ...] = ()  # rules by which its answers are found, in order; empty: the dialect's
     builtin: bool = False  # served by the sheet
     sheet: str = ""  # its name in the price sheet, where that is not its own
+
+    def switch(self, asked: str | int | None) -> Mapping[str, Any] | None:
+        """The body fields of its own table for a way of thinking; None where it has none."""
+        return self.thinking.get(str(asked))
 
     @property
     def key_part(self) -> str:

@@ -28,7 +28,9 @@ class Lack:
 
     key: str  # a key of a model, or "extra.FIELD"
     models: str = ""  # a pattern with which their ids begin; "": all models
-    takes: frozenset[str] = frozenset()  # the words that they do take ("tokens": a number of tokens); none: leave the key out
+    takes: frozenset[str] = (
+        frozenset()
+    )  # the words that they do take ("tokens": a number of tokens); none: leave the key out
     right: str  # what to write instead
 
 
@@ -43,6 +45,7 @@ class Profile:
     thinking: frozenset[str] = frozenset()  # accepted words; "tokens" when a token count is accepted
     reasoning: Literal["none", "inside", "outside", "unknown"] = "inside"
     """How the output cap covers hidden reasoning: inside it (bounded), outside it (needs a ceiling), unknown (needs one)."""
+    cap_field: str | None = None  # body field of the output cap, where a built-in server has another than its dialect
     answer: tuple[str, ...] = ("content",)  # RULES by which the answer is found in a reply, in order
     doubtful: frozenset[int] = GATEWAY  # error statuses that may have been charged
     weights: str | None = None  # digest of weights and configuration of a local model: part of its request keys

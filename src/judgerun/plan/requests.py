@@ -129,17 +129,17 @@ def counted(cell: Cell, tokens: int) -> Cell:
 
 
 def adapter(model: Model, profile: Profile) -> str:
-    """What of the adapter stands in request keys: its version; where a deployment says so, the field of the cap, the
-    server whose habits it has and its own switch of thinking; whether the reply is streamed; the weights and the input limit of a
-    local model.
+    """What of the adapter stands in request keys: its version; the field of the cap, where it is not the dialect's; where a
+    deployment says so, the server whose habits it has and its own switch of thinking; whether the reply is streamed; the weights
+    and the input limit of a local model.
     """
     parts = [profile.adapter]
-    if model.provider.cap_field is not None and model.max_output_tokens is not None:
-        parts.append(f"cap={model.provider.cap_field}")
+    cap_field = model.provider.cap_field or profile.cap_field
+    if cap_field is not None and model.max_output_tokens is not None:
+        parts.append(f"cap={cap_field}")
     if model.provider.like is not None:
         parts.append(f"like={model.provider.like}")
-    if model.thinking is not None and str(model.thinking) in model.provider.thinking:
-        written = model.provider.thinking[str(model.thinking)]
+    if (written := model.provider.switch(model.thinking)) is not None:
         parts.append(f"thinking={digest([canonical(written)])[:16]}")
     if model.stream:
         parts.append("stream")

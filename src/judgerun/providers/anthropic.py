@@ -94,7 +94,7 @@ def _body(request: Request, deployment: Deployment) -> dict[str, Any]:
     invariant(payload.keys() <= _CHAT, f"the anthropic dialect cannot send {sorted(payload.keys() - _CHAT)}")
     body = bodies.stripped(payload.get("extra", {}), OWNED)
     if "thinking" in payload:
-        own = deployment.thinking.get(str(payload["thinking"]))
+        own = deployment.switch(payload["thinking"])
         body = bodies.merged(body, claude.thinking(payload["model"], payload["thinking"]) if own is None else own)
     system, messages = _split(payload["messages"])
     body |= {"model": payload["model"], "messages": messages, "max_tokens": payload["max_output_tokens"]}

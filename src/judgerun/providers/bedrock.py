@@ -93,7 +93,7 @@ def _body(payload: Mapping[str, Any], deployment: Deployment) -> dict[str, Any]:
     invariant(payload.keys() <= _CHAT, f"the bedrock dialect cannot send {sorted(payload.keys() - _CHAT)}")
     body = bodies.stripped(payload.get("extra", {}), OWNED)
     if "thinking" in payload:
-        own = deployment.thinking.get(str(payload["thinking"]))
+        own = deployment.switch(payload["thinking"])
         asked = {MODEL_FIELDS: claude.thinking(payload["model"], payload["thinking"])} if own is None else own
         body = bodies.merged(body, {name: fields for name, fields in asked.items() if fields})
     names = {"max_output_tokens": "maxTokens", "temperature": "temperature"}

@@ -79,7 +79,7 @@ def thinking(model: str, asked: str | int) -> Mapping[str, Any]:
 
 def unfit(model: Model) -> Iterator[Problem]:
     """Thinking and temperature that the model's API would answer with a 400."""
-    own = str(model.thinking) in model.provider.thinking  # the person's own fields for it: theirs to know
+    own = model.provider.switch(model.thinking) is not None  # the person's own fields for it: theirs to know
     if model.thinking is not None and not own:
         for wrong, right in _thinking(model, model.thinking):
             yield Problem(PLACE, f"models.{model.name}.thinking", wrong, right)

@@ -41,7 +41,7 @@ class Facts:
     """What one server does; the defaults are the dialect's own."""
 
     version: int = 1  # raised whenever the same payload would become other bytes at this server
-    cap_field: str = "max_completion_tokens"  # of the output cap
+    cap_field: str = "max_completion_tokens"  # of the output cap: one that ignored an unknown name would not be bounded
     thinking: Mapping[str, Fields] = field(default_factory=lambda: EFFORT)  # what each word becomes
     tokens: tuple[str, ...] = ()  # the path of the body field that takes a number of thinking tokens; empty: none does
     reasoning: Literal["none", "inside", "outside", "unknown"] = "inside"  # how the cap covers it
@@ -124,9 +124,9 @@ def thinking(value: str | int, deployment: Deployment) -> Fields | None:
     """The body fields that a word or a number of tokens becomes at a deployment: by its own table, else by its server's.
     None where neither has it.
     """
-    known, word = of(deployment), str(value)
-    if word in deployment.thinking:
-        return deployment.thinking[word]
+    known = of(deployment)
+    if (own := deployment.switch(value)) is not None:
+        return own
     if isinstance(value, str):
         return known.thinking.get(value)
     if not known.tokens:

@@ -198,8 +198,8 @@ def _thinking(payload: Mapping[str, Any], deployment: Deployment) -> Mapping[str
     if "thinking" not in payload:
         return {}
     way = payload["thinking"]
-    if str(way) in deployment.thinking:
-        return deployment.thinking[str(way)]
+    if (own := deployment.switch(way)) is not None:
+        return own
     return {"generationConfig": {"thinkingConfig": {"thinkingBudget": way} if isinstance(way, int) else THINKING[way]}}
 
 

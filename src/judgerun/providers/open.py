@@ -131,7 +131,7 @@ def _lacking(model: Model, known: Profile) -> Iterator[Problem]:
     """What is asked of a model that, by its id, does not take it."""
     for lack in known.lacks:
         said = _written(model, lack.key)
-        own = lack.key == "thinking" and str(said) in model.provider.thinking  # its deployment knows better
+        own = lack.key == "thinking" and model.provider.switch(said) is not None  # its deployment knows better
         nothing = said is None or (
             said in (False, {}, []) and not lack.key.startswith("extra.")
         )  # there a 0 says something

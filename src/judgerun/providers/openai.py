@@ -78,6 +78,7 @@ def profile(deployment: Deployment) -> Profile:
     """
     known = facts.of(deployment)
     words = {*known.thinking, *deployment.thinking}
+    other_cap = deployment.builtin and known.cap_field != facts.PLAIN.cap_field
     return Profile(
         dialect=NAME,
         adapter=f"{NAME}/{known.version}",
@@ -85,6 +86,7 @@ def profile(deployment: Deployment) -> Profile:
         embed=True,
         thinking=frozenset(words | {"tokens"} if known.tokens else words),
         reasoning=deployment.reasoning or known.reasoning,
+        cap_field=known.cap_field if other_cap else None,
         answer=deployment.answer or known.answer,
         texts_max=known.texts_max,
         texts_tokens_max=known.texts_tokens_max,

@@ -113,7 +113,7 @@ def _body(request: Request, deployment: Deployment) -> dict[str, Any]:
     invariant(payload.keys() <= _CHAT, f"the openai-responses dialect cannot send {sorted(payload.keys() - _CHAT)}")
     body = {"store": False, **bodies.stripped(payload.get("extra", {}), OWNED)}
     if "thinking" in payload:
-        own = deployment.thinking.get(str(payload["thinking"]))
+        own = deployment.switch(payload["thinking"])
         effort = {"reasoning": {"effort": EFFORT[payload["thinking"]]}} if own is None else own
         body = bodies.merged(body, effort)
     body |= {"model": payload["model"], "input": payload["messages"]}

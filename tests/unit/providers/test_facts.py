@@ -206,6 +206,16 @@ def test_the_version_is_the_servers(server: str, version: int) -> None:
     assert asked(BUILTIN[server]).adapter == f"openai/{version}"
 
 
+@pytest.mark.parametrize("server", ["deepseek", "openrouter", "deepinfra", "mistral", "together", "novita"])
+def test_a_built_in_servers_other_cap_stands_in_the_key(server: str) -> None:
+    """Replies were bought under such keys; a deployment that is like the server says so by `like`, and may name a field."""
+    capped = {"max_output_tokens": 9}
+    assert asked(BUILTIN[server], **capped).adapter.split()[1:] == ["cap=max_tokens"]
+    assert asked(a_place(like=server), **capped).adapter.split()[1:] == [f"like={server}"]
+    named = a_place(like=server, cap_field="n_predict")
+    assert asked(named, **capped).adapter.split()[1:] == ["cap=n_predict", f"like={server}"]
+
+
 def test_what_the_limits_in_headers_count_over() -> None:
     """Groq states requests a day and tokens a minute; of most servers it is not known."""
     assert facts.of(BUILTIN["groq"]).windows == {"requests": 86_400, "tokens": 60}
