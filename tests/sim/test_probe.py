@@ -140,3 +140,93 @@ def test_the_probe_asks_for_consent_for_its_own_worst_case_alone(place: Place) -
     place.write(CHAIN, {**FILES, "p.md": "new " + PROMPT})
     place.do("probe", fine=(2,))
     place.do("probe", "--yes")
+
+
+BATCH = """
+seed = 5
+[providers.sim]
+dialect = "openai"
+base_url = "${SIM_URL}"
+identity = "sim"
+price = { input = "1", output = "2", batch_factor = "0.5" }
+[models.one]
+provider = "sim"
+model = "sim-one"
+max_output_tokens = 300
+thinking = "off"
+lane = "batch"
+"""
+ONE = """
+[data.t]
+path = "t.jsonl"
+[[stage]]
+name = "j"
+kind = "judge"
+from = "t"
+models = ["one"]
+prompts = ["p"]
+parse = { kind = "json", value = "v" }
+"""
+
+
+def test_a_model_of_the_batch_lane_is_probed_at_the_full_price_and_told_at_that_of_its_lane(place: Place) -> None:
+    """The single call settles at the full price; the whole run is told at the price of the batch lane, as in its quote; and the
+    audit finds both prices right.
+    """
+    place.write(ONE, FILES, head=BATCH)
+    quoted = place.do("plan").json
+    told = place.do("probe").json
+    (arm,) = told["arms"]
+    assert told["expected_usd"] == quoted["expected_usd"]
+    assert float(arm["at_this_rate_usd"]) == pytest.approx(float(arm["cost_usd"]) / 2 * 6)
+    place.do("run")
+    assert place.do("status").json["attempts"] == 6
+    assert not [finding for finding in place.do("audit").json["findings"] if finding["severity"] != "note"]
+
+
+FAR = """
+[data.t]
+path = "t.jsonl"
+[[stage]]
+name = "v"
+kind = "embed"
+models = ["vec"]
+queries = ["t.text"]
+corpus = "t.text"
+[[stage]]
+name = "top"
+kind = "retrieve"
+method = "dense"
+from = "v"
+k = 2
+[[stage]]
+name = "j"
+kind = "judge"
+from = "top"
+models = ["one"]
+prompts = ["p"]
+parse = { kind = "json", value = "v" }
+"""
+
+
+def test_an_arm_beyond_a_ranking_says_what_brings_its_rows(place: Place) -> None:
+    """The first vector ranks nothing: the arm behind the ranking is told with the command after which a probe reaches it."""
+    place.write(FAR, FILES)
+    told = place.do("probe", fine=(8,)).json
+    arm = arms(told)["j/one/p"]
+    assert arm["outcome"] == "not reached"
+    (problem,) = arm["problems"]
+    assert "judgerun run x --only v, and probe again" in problem
+    assert told["at_this_rate_usd"] is None
+    place.do("run", "--only", "v")
+    assert arms(place.do("probe").json)["j/one/p"]["outcome"] == "replied"
+
+
+def test_a_probe_that_its_cap_ends_says_so(place: Place) -> None:
+    """Exit 3, and the arms that were not asked are said to come after the end."""
+    place.write(CHAIN, FILES)
+    place.budget('total = "100"\n[calls]\ntotal = 2\n')
+    told = place.do("probe", fine=(3,)).json
+    late = [arm for arm in told["arms"] if arm["outcome"] == "not reached"]
+    assert late
+    assert {problem for arm in late for problem in arm["problems"]} == {"no call was made: the probe ended before it"}

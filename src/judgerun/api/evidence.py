@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from judgerun.api.project import Project
 from judgerun.audit.books import Attempt, Books, Bought
@@ -16,6 +16,7 @@ from judgerun.files.waivers import load_waivers
 from judgerun.ledger.account import Balance
 from judgerun.ledger.budget import UNITS, Budget, Leaf
 from judgerun.ledger.entry import Amount, Entry, EntryKind
+from judgerun.ledger.prices import Price
 from judgerun.model.kept import Kept, Lost
 from judgerun.model.reply import BUCKETS, Usage
 from judgerun.model.request import RequestKey
@@ -59,7 +60,8 @@ def gather(project: Project, view: Snapshot, *, sealed: Sealed | None = None) ->
         rows={stage.name: flow.rows(stage.name) for stage in project.experiment.stages},
         document=flow.document,
         books=books,
-        prices={model.name: found for model in project.experiment.models if (found := project.prices(model))},
+        prices=_prices(project, None),
+        job_prices=_prices(project, "batch"),
         profiles=project.profiles,
         budgets=tuple(_budgets(project, books)),
         waivers=load_waivers(project.workspace.root),
@@ -73,6 +75,12 @@ def gather(project: Project, view: Snapshot, *, sealed: Sealed | None = None) ->
         },
     )
     return Gathered(evidence=evidence, keys=tuple(record.seen), sealed=sealed)
+
+
+def _prices(project: Project, lane: Literal["batch"] | None) -> dict[str, tuple[Price, ...]]:
+    """The dated prices of the experiment's models in a lane; a model without one there is left out."""
+    models = (replace(model, lane=lane) for model in project.experiment.models)
+    return {model.name: found for model in models if (found := project.prices(model))}
 
 
 def _budgets(project: Project, books: Books) -> Iterator[Budget]:
@@ -150,6 +158,7 @@ def _attempt(row: Mapping[str, Any], keys: Sequence[RequestKey]) -> Attempt:
         need=_amount(row, "need_"),
         open=bool(row["open"]),
         closed_at=row["closed_at"],
+        job=row["job"] is not None,
         sent=bool(row["sent"]),
         status=row["status"],
         cause=row["cause"],

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from judgerun.api.project import Project, snapshot
 from judgerun.api.quoting import quote
-from judgerun.api.running import refuse_above, run
+from judgerun.api.running import Result, refuse_above, run
 from judgerun.dispatch.room import Flow as Dispatched
 from judgerun.errors import Exit
 from judgerun.files.windows import context_window
@@ -41,13 +42,16 @@ class Probed:
     cell: Cell | None = None
     to_send: int = 0
     expected: Nanos = 0
+    rate: Nanos | None = None  # what such a call costs in the lane of the run; None where that is not known
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
     def at_this_rate(self) -> Nanos | None:
         """What all calls of the arm cost if each costs as this one; None where that is not known."""
-        return None if self.reply is None or self.reply.cost is None else self.reply.cost * self.to_send
+        if not self.to_send:
+            return 0
+        return None if self.rate is None else self.rate * self.to_send
 
     def document(self) -> dict[str, Any]:
         """The arm's object in `probe --json`."""
@@ -164,8 +168,9 @@ async def probe(project: Project, budget: Budget, *, yes: bool = False, log: Any
 
     Raises Refused as `run` does; `confirm_above` is compared with the worst case of the probe alone.
     """
-    project = without_lanes(project)
-    quoted = quote(project, budget)
+    single = without_lanes(project)
+    quoted = quote(single, budget)
+    whole = quoted if single.experiment == project.experiment else quote(project, budget)
     arms = _arms(project.experiment)
     refuse_above(min(_at_risk(quoted.quote.lines), quoted.headroom), budget, yes=yes)
     samples: list[Sample] = []
@@ -174,8 +179,9 @@ async def probe(project: Project, budget: Budget, *, yes: bool = False, log: Any
         samples.append(Sample(flow, frozenset(arms)))
         return samples[-1]
 
-    result = await run(project, budget=budget, yes=True, limit=BLOCKS_MAX, log=log, narrow=narrow)
-    found = tuple(_probed(project, samples[0], place, model, quoted.quote.lines) for place, model in arms.items())
+    result = await run(single, budget=budget, yes=True, limit=BLOCKS_MAX, log=log, narrow=narrow)
+    found = tuple(_probed(project, samples[0], place, model, whole.quote.lines) for place, model in arms.items())
+    found = tuple(_explained(project, arm, found, whole.quote.lines, result) for arm in found)
     bad = any(arm.problems for arm in found)
     code = Exit.FINDINGS if bad and result.code is Exit.DONE else result.code
     return Probe(code=code, reason=result.reason, arms=found)
@@ -243,10 +249,36 @@ def _probed(project: Project, sample: Sample, place: Place, model: Model, lines:
             kept, read = outcome.kept, outcome
             break
     if kept is None:
-        why = "no call was made: its upstream gave nothing, or the run ended before it"
-        return replace(told, problems=(why,)) if told.to_send else replace(told, notes=("nothing is left to send",))
-    told = replace(told, outcome="replied", reply=kept, read=read)
+        return told
+    told = replace(told, outcome="replied", reply=kept, read=read, rate=_rate(project, model, kept))
     return replace(told, problems=tuple(_problems(told, model, own)), notes=tuple(_notes(told, model)))
+
+
+def _rate(project: Project, model: Model, kept: Kept) -> Nanos | None:
+    """What a call as this one costs in the model's own lane."""
+    if model.lane is None:
+        return kept.cost
+    now = datetime.now(UTC)
+    price = project.price(model, now.date())
+    return None if price is None else price.cost(kept.reply.usage, at=now)
+
+
+def _explained(project: Project, arm: Probed, arms: Sequence[Probed], lines: Sequence[Line], result: Result) -> Probed:
+    """An arm of which no call was made, with why; any other as it is."""
+    if arm.outcome != "not reached":
+        return arm
+    if not arm.to_send:
+        return replace(arm, notes=("nothing is left to send",))
+    if result.code is not Exit.DONE:
+        return replace(arm, problems=("no call was made: the probe ended before it",))
+    own = [line.condition for line in lines if _condition_place(line.condition) == (arm.stage, arm.model, arm.prompt)]
+    names = {segment.partition("/")[0] for condition in own for segment in condition.split("@")[1:]}
+    above = [one for one in arms if one.stage in names]
+    why = "no call was made: the first calls upstream gave it no row"
+    if above and not any(one.problems for one in above):
+        stage = above[-1].stage
+        why += f", which takes more of {stage}: judgerun run {project.name} --only {stage}, and probe again"
+    return replace(arm, problems=(why,))
 
 
 def _answered(project: Project, model: Model, kept: Kept) -> Kept:

@@ -27,8 +27,9 @@ class Evidence:
     - `rows`: for every stage `flow.rows(stage)`, by stage name; failed and pending rows are in it.
     - `document`: `(ranking stage, document id) -> fields`, for questions that look into a candidate; without it they are refused.
     - `books`: this experiment's part of a read-only snapshot of the cache (`audit.books`).
-    - `prices`: by the experiment's own model name, the dated prices that apply to it (its deployment's own price as one
+    - `prices`: by the experiment's own model name, the dated prices of its single calls (its deployment's own price as one
       Price without dates). A model without an entry is unpriced.
+    - `job_prices`: the same of its calls in the batch lane. A model may have attempts in both, whatever its lane is now.
     - `profiles`: by the experiment's own model name.
     - `budgets`: the budget files as they are now under which the experiment has spent (those named in its entries).
     - `waivers`: rows of audits/waivers.toml, of any experiment.
@@ -44,6 +45,7 @@ class Evidence:
     document: Callable[[str, str], Fields] | None = None
     books: Books = field(default_factory=Books)
     prices: Mapping[str, Sequence[Price]] = field(default_factory=dict)
+    job_prices: Mapping[str, Sequence[Price]] = field(default_factory=dict)
     profiles: Mapping[str, Profile] = field(default_factory=dict)
     budgets: tuple[Budget, ...] = ()
     waivers: tuple[Waiver, ...] = ()

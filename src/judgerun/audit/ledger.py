@@ -19,7 +19,6 @@ from judgerun.model.money import format_usd
 from judgerun.model.reply import Finish, Reply
 
 CLOSINGS = frozenset({EntryKind.SETTLE, EntryKind.VOID, EntryKind.FORFEIT})
-EVIDENCE_MAX = 10
 
 
 def _error(check: str, message: str, names: Iterable[str], *, condition: str = "") -> Finding:
@@ -30,7 +29,7 @@ def _error(check: str, message: str, names: Iterable[str], *, condition: str = "
         condition=condition,
         message=message,
         value=len(held),
-        evidence=few(held, EVIDENCE_MAX),
+        evidence=few(held),
     )
 
 
@@ -244,11 +243,11 @@ def _reason(attempt: Attempt | None) -> str:
 
 
 def check_prices(evidence: Evidence) -> Iterator[Finding]:
-    """The bill of each settled attempt, computed anew from its usage and the price of its day, agrees with the ledger; tokens
-    that cost nothing on a priced model are an error; a cost that the provider reported must agree with ours but for rounding: a
+    """The bill of each settled attempt, computed anew from its usage and the price of its day and lane, agrees with the ledger;
+    tokens that cost nothing on a priced model are an error; a cost that the provider reported must agree with ours but for rounding: a
     nano for each of the two numbers.
     """
-    sheet = PriceSheet(evidence.prices)
+    sheets = {False: PriceSheet(evidence.prices), True: PriceSheet(evidence.job_prices)}
     attempts = {attempt.id: attempt for attempt in evidence.books.attempts}
     replies: dict[int, list[Bought]] = defaultdict(list)
     for bought in evidence.books.bought:
@@ -258,7 +257,7 @@ def check_prices(evidence: Evidence) -> Iterator[Finding]:
         attempt = attempts.get(entry.attempt)
         if attempt is None or entry.kind is not EntryKind.SETTLE or attempt.leaf.experiment != evidence.experiment.name:
             continue
-        price = sheet.find(attempt.model, date.fromisoformat(attempt.leaf.day))
+        price = sheets[attempt.job].find(attempt.model, date.fromisoformat(attempt.leaf.day))
         for check, said in _priced(entry, replies[attempt.id], price, _answered(attempt)):
             told[check][attempt.leaf.condition].append(f"attempt {attempt.id}: {said}")
     for check, wrong in sorted(told.items()):
@@ -269,7 +268,7 @@ def check_prices(evidence: Evidence) -> Iterator[Finding]:
                 condition=condition,
                 message=f"{len(names)} {MESSAGES[check]}",
                 value=len(names),
-                evidence=few(names, EVIDENCE_MAX),
+                evidence=few(names),
             )
 
 

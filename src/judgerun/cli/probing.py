@@ -46,7 +46,10 @@ def tell(words: Words, found: Probe) -> None:
         for note in arm.notes:
             words.say(f"{title}: {plain(note)}")
     document = found.document()
-    rate = document["at_this_rate_usd"] or "not known: a call told no cost, or was not made"
+    known = [arm.at_this_rate for arm in found.arms if arm.at_this_rate is not None]
+    rate = document["at_this_rate_usd"] or (
+        f"{format_usd(sum(known))} for {len(known)} of {len(found.arms)} arms; the others told no cost, or were not asked"
+    )
     words.say(f"the whole run: expected {document['expected_usd']} USD by the quote; at the rate of these calls {rate}")
     if found.reason:
         words.say(f"ended with {int(found.code)}: {found.reason}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 
@@ -205,3 +206,12 @@ def test_a_batch_is_judged_as_one_bill() -> None:
     )
     books = replace(given.books, attempts=(replace(first, need=NEED),), bought=bought, entries=entries)
     assert severities(with_books(given, books)) == {"overrun": "warning"}  # 440 tokens on a hold of 400, dollars within
+
+
+@pytest.mark.parametrize(("job", "told"), [(False, {}), (True, {"price": "warning"})])
+def test_a_settle_is_explained_by_the_price_of_its_own_lane(job: bool, told: dict[str, str]) -> None:
+    """A call is priced in the lane by which it went, whatever lane its model has now: single calls by the full price."""
+    given = evidence(plain)
+    half = {name: tuple(replace(price, factor=Fraction(1, 2)) for price in held) for name, held in given.prices.items()}
+    attempts = tuple(replace(attempt, job=job) for attempt in given.books.attempts)
+    assert severities(replace(with_books(given, replace(given.books, attempts=attempts)), job_prices=half)) == told
