@@ -244,8 +244,8 @@ def _reason(attempt: Attempt | None) -> str:
 
 def check_prices(evidence: Evidence) -> Iterator[Finding]:
     """The bill of each settled attempt, computed anew from its usage and the price of its day and lane, agrees with the ledger;
-    tokens that cost nothing on a priced model are an error; a cost that the provider reported must agree with ours but for rounding: a
-    nano for each of the two numbers.
+    tokens that cost nothing on a priced model are an error; a cost that the provider reported must agree with ours but for
+    rounding: a nano for each of the two numbers.
     """
     sheets = {False: PriceSheet(evidence.prices), True: PriceSheet(evidence.job_prices)}
     attempts = {attempt.id: attempt for attempt in evidence.books.attempts}
