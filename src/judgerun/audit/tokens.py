@@ -15,8 +15,6 @@ from judgerun.model.money import format_usd
 from judgerun.model.request import RequestKey
 from judgerun.plan.quote import output_bound
 
-EVIDENCE_MAX = 10
-
 Place = tuple[str, str]
 """(condition, by what the input bound was known)"""
 
@@ -42,7 +40,7 @@ def check_usage(evidence: Evidence) -> Iterator[Finding]:
             condition=condition,
             message=f"{len(names)} of {totals[condition]} {MESSAGES[check]}",
             value=len(names),
-            evidence=few(names, EVIDENCE_MAX),
+            evidence=few(names),
         )
 
 
@@ -90,7 +88,7 @@ def check_bounds(evidence: Evidence) -> Iterator[Finding]:
                 condition=condition,
                 message=f"{len(names)} of {len(held)} bills have more input than their bound by {by} allows",
                 value=len(names),
-                evidence=few(names, EVIDENCE_MAX),
+                evidence=few(names),
             )
         middle, most = median(held), max(held)
         yield Finding(

@@ -6,6 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from judgerun.audit.finding import Rate
 
+EVIDENCE_MAX = 10
+"""So many names of what is wrong stand in a finding."""
+
 
 def percent(share: float | None) -> str:
     """A share with one decimal; "-" where nothing is known."""
@@ -44,8 +47,8 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def few(names: Iterable[str], most: int) -> tuple[str, ...]:
-    """At most `most` names, and how many more there are."""
+def few(names: Iterable[str]) -> tuple[str, ...]:
+    """At most EVIDENCE_MAX names, and how many more there are."""
     held = list(names)
-    more = len(held) - most
-    return (*held[:most], f"and {more} more") if more > 0 else tuple(held)
+    more = len(held) - EVIDENCE_MAX
+    return (*held[:EVIDENCE_MAX], f"and {more} more") if more > 0 else tuple(held)
