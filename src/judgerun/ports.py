@@ -72,7 +72,9 @@ class Jobs(Protocol):
     async def find(
         self, requests: Sequence[Request], *, token: str, since: float, timeout_s: float
     ) -> str | Failure | None:
-        """The id of the job that was submitted as `token` at the Unix time `since` or later; None when the provider has none."""
+        """The id of the job that was submitted as `token` at the Unix time `since`, by our clock, or later; None when the
+        provider has none.
+        """
         ...
 
     async def look(self, job: str, *, timeout_s: float) -> Look | Failure:

@@ -37,8 +37,6 @@ POLL_FIRST_S = 15.0
 POLL_MAX_S = 60.0
 GRACE_S = 60.0
 """How long after a provider did not know a job it is asked again, before the job is taken not to exist."""
-SKEW_S = 600.0
-"""How far a provider's clock may be behind ours when a job is looked for by its time."""
 LOOK_TIMEOUT_S = 60.0
 CHUNK = 256
 """Attempts that are reserved, or closed, in one commit."""
@@ -131,8 +129,8 @@ class Collector:
     async def _find(self, job: Held) -> None:
         """Ask for a job that may have been submitted."""
         requests = await self._requests(self.room.given.store.lines(job.id))
-        since, timeout_s = job.at - SKEW_S, self._timeout(job)
-        said = await self._ask(self._jobs(job).find(requests, token=job.token, since=since, timeout_s=timeout_s))
+        timeout_s = self._timeout(job)
+        said = await self._ask(self._jobs(job).find(requests, token=job.token, since=job.at, timeout_s=timeout_s))
         if isinstance(said, str):
             await self._submitted(job, said)
         elif said is not None:
