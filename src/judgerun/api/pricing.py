@@ -11,6 +11,7 @@ from rapidfuzz import fuzz, process
 
 from judgerun.api.project import Project, Workspace
 from judgerun.errors import Problem, Refused
+from judgerun.files.deployments import sheet_name
 from judgerun.files.prices import load_prices
 from judgerun.files.sheet import builtin_sheet, left_out
 from judgerun.files.workspace import list_experiments
@@ -75,10 +76,11 @@ def price_list(workspace: Workspace, wanted: str | None, *, today: date) -> List
     """
     sheet = load_prices(workspace.root, builtin_sheet())
     word = (wanted or "").lower()
+    there = sheet_name(wanted or "")
     rows: list[Listed] = []
     warnings: list[str] = []
-    exact = sheet.rows.get(wanted or "")
-    for name in [wanted or ""] if exact else sorted(name for name in sheet.rows if word in name.lower()):
+    found = [there] if there in sheet.rows else sorted(name for name in sheet.rows if there.lower() in name.lower())
+    for name in found:
         prices = sheet.rows[name]
         if wanted is not None or any(price.written for price in prices):
             over = name in builtin_sheet().rows
@@ -103,7 +105,7 @@ def aged(project: Project, *, today: date) -> tuple[Problem, ...]:
     for model in project.experiment.models:
         price = project.price(model, today)
         if price is not None and price.stale(today):
-            name = model.provider.price_as or f"{model.provider.sheet or model.provider.name}/{model.model}"
+            name = model.provider.price_as or f"{model.provider.name}/{model.model}"
             wrong = f"its price was checked on {price.checked}, {price.age(today)} days ago"
             found[name] = Problem(
                 "budgets/prices.toml",

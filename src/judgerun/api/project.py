@@ -14,6 +14,7 @@ import numpy as np
 from judgerun.api.tables import stage_table
 from judgerun.errors import Problem, Refused
 from judgerun.files.budgets import load_lanes
+from judgerun.files.deployments import sheet_name
 from judgerun.files.experiment import Loaded, load_experiment
 from judgerun.files.prices import load_prices
 from judgerun.files.sheet import builtin_sheet
@@ -228,7 +229,7 @@ class Project:
             return (Price(rates=place.price, source="experiment.toml"),)
         if place.dialect == "local":
             return (Price(rates=FREE, source="local"),)
-        rows = self.sheet.rows.get(place.price_as or f"{place.sheet or place.name}/{model.model}", ())
+        rows = self.sheet.rows.get(sheet_name(place.price_as or f"{place.name}/{model.model}"), ())
         usual = bool(place.builtin or place.price_as) and not model.extra.keys() & set(SERVICES)
         return tuple(price for price in rows if usual or price.written)
 

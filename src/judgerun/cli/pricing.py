@@ -58,7 +58,7 @@ def _lines(row: Listed, listing: Listing, source: int) -> list[dict[str, str]]:
     """A line of cells by column for each set of rates; what holds for all of them stands in the first."""
     price = row.price
     starts = f"from {price.start}" if price.start else ""
-    ends = f"to before {price.end}" if price.end else ""
+    ends = f"before {price.end}" if price.end else ""
     old = f", {price.age(listing.today)} days ago" if price.stale(listing.today) else ""
     lines = [
         {"when": when, **{name.replace("_", " "): usd for name, usd in rates_usd(rates).items()}}
@@ -67,7 +67,7 @@ def _lines(row: Listed, listing: Listing, source: int) -> list[dict[str, str]]:
     lines[0] |= {
         "price": row.name,
         "model": row.model,
-        "days": f"{starts} {ends}".strip(),
+        "days": ", ".join(filter(None, (starts, ends))),
         "checked": f"{price.checked}{old}" if price.checked else "",
         "batch": price.rates.batch_factor or "",
         "source": f"[{source}]",

@@ -49,6 +49,15 @@ BUILTIN: Mapping[str, Deployment] = {
         Deployment(name="local", dialect="local", builtin=True),
     )
 }
+
+
+def sheet_name(name: str) -> str:
+    """`provider/model` as the price sheet spells it: some built-in providers have another name there."""
+    provider, slash, model = name.partition("/")
+    place = BUILTIN.get(provider)
+    return f"{place.sheet}/{model}" if slash and place is not None and place.sheet else name
+
+
 #: Body fields that `extra` may not hold: each has a key of its own, or would break the bound on a call's price or its reading.
 _OWNED = {
     "model": "the key `model`",

@@ -11,6 +11,7 @@ from typing import cast
 
 from pydantic import Field
 
+from judgerun.files.deployments import sheet_name
 from judgerun.files.faults import Faults, settle
 from judgerun.files.lines import Path as KeyPath
 from judgerun.files.tariff import TariffShape, price_spec
@@ -36,7 +37,11 @@ def load_prices(workspace: Path, sheet: PriceSheet) -> PriceSheet:
     if not path.is_file():
         return sheet
     faults, digest = read_toml(path)
-    written = {name: _read(faults, name, raw) for name, raw in faults.raw.items()}
+    written: dict[str, tuple[Price, ...]] = {}
+    for name, raw in faults.raw.items():
+        if sheet_name(name) in written:
+            faults.add((name,), "the same model stands here under another name", f"one name, for example {name!r}")
+        written[sheet_name(name)] = _read(faults, name, raw)
     settle(faults)
     over = {name: (*prices, *_around(sheet.rows.get(name, ()), prices)) for name, prices in written.items()}
     below = cast("MutableMapping[str, Sequence[Price]]", sheet.rows)  # a ChainMap writes into its first map alone

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from functools import cache
 
+from judgerun.files.deployments import sheet_name
 from judgerun.model.experiment import Model
 
 
 def context_window(model: Model) -> int | None:
     """Input and output tokens that fit into a call, where the package knows the model by its exact id; else None."""
     place = model.provider
-    name = place.price_as or (f"{place.sheet or place.name}/{model.model}" if place.builtin else "")
-    return _windows().get(name)
+    name = place.price_as or (f"{place.name}/{model.model}" if place.builtin else "")
+    return _windows().get(sheet_name(name))
 
 
 @cache

@@ -197,3 +197,11 @@ def test_an_old_price_warns_once_for_each_model(tmp_path: Path, days: int, warne
     assert all("openai/gpt-5.4" in problem.place and "91 days ago" in problem.wrong for problem in problems)
     warnings = price_list(place, "openai/gpt-5.4", today=today).warnings
     assert any("more than 90 days" in warning for warning in warnings) == bool(warned)
+
+
+def test_a_provider_is_found_by_the_name_that_experiments_give_it(tmp_path: Path) -> None:
+    """`voyage` and `openai-responses` have another name in the sheet; both names find the same prices."""
+    place = workspace(tmp_path)
+    assert names(price_list(place, "voyage/voyage-3.5", today=TODAY)) == {("voyageai/voyage-3.5", "")}
+    same = names(price_list(place, "openai/gpt-5.4-mini", today=TODAY))
+    assert names(price_list(place, "openai-responses/gpt-5.4-mini", today=TODAY)) == same

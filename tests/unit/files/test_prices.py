@@ -173,3 +173,20 @@ def test_all_problems_of_a_price_file_are_told_at_once(tmp_path: Path) -> None:
     )
     assert '"4.00"' in said
     assert "end when they start" in said
+
+
+ROW = '\ninput = "1.50"\noutput = "0"\nsource = "invoice 7"\nchecked = 2026-07-01\n'
+
+
+def test_a_built_in_provider_s_own_name_is_as_good_as_the_sheet_s(tmp_path: Path) -> None:
+    """What is written under the name by which experiments know a provider stands over the sheet's row of another name; the two
+    names together are one price written twice.
+    """
+    sheet = PriceSheet({"voyageai/v": (Price(rates=PRICE, source="sheet"),)}, "sheet 1")
+    price_file(tmp_path, f'["voyage/v"]{ROW}["openai-responses/m"]{ROW}')
+    found = load_prices(tmp_path, sheet)
+    for name in ("voyageai/v", "openai/m"):
+        price = found.find(name, date(2026, 7, 1))
+        assert price is not None
+        assert price.source == "invoice 7"
+    assert "under another name" in told(tmp_path, f'["voyage/v"]{ROW}["voyageai/v"]{ROW}')
