@@ -18,6 +18,7 @@ from judgerun.files.deployments import sheet_name
 from judgerun.files.experiment import Loaded, load_experiment
 from judgerun.files.prices import load_prices
 from judgerun.files.sheet import builtin_sheet
+from judgerun.files.toml import pointing
 from judgerun.files.workspace import find_experiment, list_experiments
 from judgerun.ledger.prices import SERVICES, Price, PriceSheet
 from judgerun.model.experiment import Chat, Deployment, Embed, Experiment, Model, PriceSpec
@@ -84,10 +85,12 @@ class Workspace:
             stage_table=self._stage_table,
         )
         remembered = self._remembered(loaded.experiment.name) if offline else {}
+        with pointing(path):
+            profiles = _profiles(loaded.experiment, remembered)
         return Project(
             workspace=self,
             loaded=loaded,
-            profiles=_profiles(loaded.experiment, remembered),
+            profiles=profiles,
             lanes=load_lanes(self.root),
             sheet=load_prices(self.root, builtin_sheet()),
         )
@@ -240,7 +243,8 @@ class Project:
     def count(self) -> Count:
         """What counts the tokens of its models' texts. Raises Refused where a tokenizer that is written is not there."""
         models = self.experiment.models
-        return counter(models, folder=Path(self.experiment.folder), data_root=self.workspace.data_root)
+        with pointing(self.loaded.path):
+            return counter(models, folder=Path(self.experiment.folder), data_root=self.workspace.data_root)
 
     def flow(
         self,
@@ -253,17 +257,18 @@ class Project:
         limit: int | None = None,
     ) -> Flow:
         """A flow over this experiment. Without `count` the bytes bound what its cells hold: enough where nothing is sent."""
-        return Flow(
-            self.experiment,
-            self.loaded.inputs,
-            profiles=self.profiles,
-            lookup=lookup,
-            matrix=matrix,
-            count=count,
-            keep=keep,
-            only=only,
-            limit=limit,
-        )
+        with pointing(self.loaded.path):
+            return Flow(
+                self.experiment,
+                self.loaded.inputs,
+                profiles=self.profiles,
+                lookup=lookup,
+                matrix=matrix,
+                count=count,
+                keep=keep,
+                only=only,
+                limit=limit,
+            )
 
     @staticmethod
     def matrix(snapshot: Snapshot | None) -> Callable[[Sequence[RequestKey]], np.ndarray]:

@@ -12,6 +12,7 @@ from judgerun.api.pricing import aged
 from judgerun.api.project import Project, nothing, snapshot
 from judgerun.errors import Problem, Refused
 from judgerun.files.budgets import stray_caps
+from judgerun.files.toml import pointing
 from judgerun.ledger.budget import Budget, Leaf
 from judgerun.model.condition import matches
 from judgerun.model.money import Nanos, format_usd
@@ -109,7 +110,8 @@ def quote(project: Project, budget: Budget, *, only: str | None = None, limit: i
         standing = view.standing(project.name, budget.name) if view is not None else Standing()
         told = changes(project, view, found.counts)
     if found.problems:
-        raise Refused(found.problems)
+        with pointing(project.loaded.path):
+            raise Refused(found.problems)
     refuse_strange(only, [line.condition for line in found.lines], place="--only")
     return Quoted(
         experiment=project.name,
@@ -119,7 +121,10 @@ def quote(project: Project, budget: Budget, *, only: str | None = None, limit: i
         cap=budget.tightest(project.name),
         spent=standing.budget.high,
         changes=tuple(told),
-        warnings=(*map(str, (*project.loaded.warnings, *aged(project, today=today))), *_strays(project, budget, found, today)),
+        warnings=(
+            *map(str, (*project.loaded.warnings, *aged(project, today=today))),
+            *_strays(project, budget, found, today),
+        ),
         prices=project.sheet.version,
     )
 

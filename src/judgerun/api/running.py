@@ -26,6 +26,7 @@ from judgerun.dispatch.room import Flow as Dispatched
 from judgerun.dispatch.run import Ending, Run
 from judgerun.errors import Exit, Problem, Refused, strongest
 from judgerun.files.budgets import find_budget
+from judgerun.files.toml import pointing
 from judgerun.ledger.budget import Budget
 from judgerun.model.money import Nanos, format_usd
 from judgerun.plan.counts import Counts
@@ -115,7 +116,8 @@ async def run(
     if cache is not None:
         project = project.at(Path(cache))
     held = budget if isinstance(budget, Budget) else find_budget(project.workspace.root, budget)
-    providers = connect(project.deployments, project.experiment.models, project.workspace.environ)
+    with pointing(project.loaded.path):
+        providers = connect(project.deployments, project.experiment.models, project.workspace.environ)
     quoted = quote(project, held, only=only, limit=limit)
     for change in quoted.changes:
         log(change)

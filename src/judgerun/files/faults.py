@@ -63,10 +63,11 @@ class Faults:
     def place(self, path: KeyPath) -> str:
         """`stage.pick.parse.kind (line 31)`: tables of an array go by their `name`."""
         line = find(self.places, path)
-        words = self._words(path)
+        words = self.words(path)
         return words if line is None else f"{words} (line {line})"
 
-    def _words(self, path: KeyPath) -> str:
+    def words(self, path: KeyPath) -> str:
+        """`stage.pick.parse.kind`: a key path in words."""
         words: list[str] = []
         here: Any = self.raw
         for key in path:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from judgerun.errors import Problem, Refused
@@ -44,3 +46,23 @@ def read_text(path: Path) -> tuple[str, str]:
     except UnicodeDecodeError as error:
         line = body[: error.start].count(b"\n") + 1
         raise Refused(Problem(str(path), f"line {line}", "not UTF-8", "save the file as UTF-8")) from None
+
+
+@contextmanager
+def pointing(path: Path) -> Iterator[None]:
+    """While inside, what is refused in `experiment.toml` by those who cannot open it gets its path, and the line of its key."""
+    try:
+        yield
+    except Refused as error:
+        faults, _ = read_toml(path)
+        lines = {faults.words(key).replace('"', ""): line for key, line in faults.places.items()}
+        raise Refused(tuple(_pointed(problem, str(path), lines) for problem in error.problems)) from None
+
+
+def _pointed(problem: Problem, path: str, lines: Mapping[str, int]) -> Problem:
+    if problem.file != "experiment.toml":
+        return problem
+    place = problem.place.replace('"', "")
+    known = [words for words in lines if place == words or place.startswith((f"{words}.", f"{words}:"))]
+    line = f" (line {lines[max(known, key=len)]})" if known and "(line" not in problem.place else ""
+    return replace(problem, file=path, place=problem.place + line)
