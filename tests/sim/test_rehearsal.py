@@ -159,3 +159,59 @@ def test_two_rehearsals_in_one_workspace_are_refused(place: Place) -> None:
     asyncio.run(store.leave({}))
     asyncio.run(store.aclose())
     place.do("run", "--rehearse")
+
+
+TWICE = """
+[data.t]
+path = "many.jsonl"
+[[stage]]
+name = "s"
+kind = "solve"
+from = "t"
+models = ["gpt"]
+prompts = ["essay"]
+parse = { kind = "text" }
+output_tokens_expected = 1500
+[[stage]]
+name = "g"
+kind = "grade"
+from = "s"
+models = ["marker"]
+prompts = ["mark"]
+parse = { kind = "label", values = ["YES", "NO"] }
+output_tokens_expected = 120
+"""
+THINKER = """
+seed = 3
+[models.gpt]
+provider = "openai"
+model = "gpt-5.4"
+max_output_tokens = 30000
+thinking = "{thinking}"
+[models.marker]
+provider = "openai"
+model = "gpt-5.4"
+max_output_tokens = 2500
+thinking = "{thinking}"
+"""
+MARK = "Is it right?\n{{ s.reply }}\nGo through it step by step. At the end, answer with YES or NO: YES, NO\n"
+
+
+@pytest.mark.parametrize("thinking", ["off", "low", "high"])
+def test_outputs_are_as_long_as_each_stage_expects_with_and_without_thinking(place: Place, thinking: str) -> None:
+    """The mean output of a stage, hidden reasoning included, is near what it expects, also where one model serves two stages;
+    next to nothing is truncated under caps that are far above.
+    """
+    many = lines(*({"id": f"r{n}", "text": f"text {n}"} for n in range(150)))
+    place.write(TWICE, {"many.jsonl": many, "essay.md": ESSAY, "mark.md": MARK}, head=THINKER.format(thinking=thinking))
+    told = place.do("run", "--rehearse").json
+    with sqlite3.connect(place.root / "rehearsal.db") as connection:
+        means = dict(
+            connection.execute(
+                "select c.stage, avg(r.output_visible + coalesce(r.reasoning, 0)) from reply r join attempt a on a.id = r.attempt "
+                "join account c on c.id = a.account group by c.stage"
+            ).fetchall()
+        )
+    assert means["s"] == pytest.approx(1500, rel=0.25)
+    assert means["g"] == pytest.approx(120, rel=0.25)
+    assert sum(one["truncated"] for one in told["conditions"]) <= 4

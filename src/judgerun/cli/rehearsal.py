@@ -17,7 +17,7 @@ from judgerun.errors import Problem, Refused
 from judgerun.ledger.budget import Budget
 from judgerun.model.experiment import Chat, Deployment, Experiment, Model
 from judgerun.simulate import virtual
-from judgerun.simulate.law import Law
+from judgerun.simulate.law import REASONING_MEDIAN, Law
 from judgerun.simulate.server import Simulator
 from judgerun.simulate.serving import serving
 
@@ -122,22 +122,20 @@ def _moved(model: Model, urls: Mapping[str, str]) -> Model:
 
 
 def laws(experiment: Experiment) -> dict[str, Law]:
-    """The law of each model, by the provider's id: long texts as long as the experiment expects the outputs of the model's arms,
-    reasoning where thinking is on.
+    """The law of each model, by the provider's id: outputs, hidden reasoning included, as long as the experiment expects those of
+    the model's arms (which calls tell apart by their caps), reasoning where thinking is on.
     """
-    expected: dict[str, int] = {}
+    outputs: dict[str, dict[int | None, float]] = {}
     thinks: dict[str, bool] = {}
     for stage in experiment.stages:
         for arm in stage.arms if isinstance(stage, Chat) else ():
-            name = arm.model.model
-            expected[name] = max(expected.get(name, 0), arm.settings.output_tokens_expected or 0)
+            name, cap = arm.model.model, arm.model.max_output_tokens
+            own = outputs.setdefault(name, {})
+            if expected := arm.settings.output_tokens_expected:
+                own[cap] = max(own.get(cap, 0.0), MEDIAN * expected)
             thinks[name] = thinks.get(name, False) or arm.model.thinking not in (None, "off", 0)
-    return {name: _law(expected[name], thinks[name]) for name in expected}
-
-
-def _law(expected: int, thinks: bool) -> Law:
     usual = Law(first_s=FIRST_S, token_s=TOKEN_S)
-    if not expected:
-        return replace(usual, reasoning=400.0) if thinks else usual
-    median = MEDIAN * expected
-    return replace(usual, reasoning=median) if thinks else replace(usual, essay=median, deliberation=median)
+    return {
+        name: replace(usual, outputs=own, reasoning=REASONING_MEDIAN if thinks[name] else 0.0)
+        for name, own in outputs.items()
+    }

@@ -68,7 +68,7 @@ def tell_quote(words: Words, project: Project, quoted: Quoted) -> None:
             format_usd(line.expected),
             format_usd(line.worst),
             format_usd(line.bound),
-            clock(line.seconds),
+            up_to(line.days) if line.days else clock(line.seconds),
         )
         for line in held.lines
     ]
@@ -76,11 +76,17 @@ def tell_quote(words: Words, project: Project, quoted: Quoted) -> None:
     words.table(heads, rows)
     words.say(
         f"{project.name}: {held.to_send} calls to send; expected {format_usd(held.expected)}, worst {format_usd(held.worst)}, "
-        f"bound {format_usd(held.bound)} USD; about {clock(held.seconds)} at the lanes' rates; "
+        f"bound {format_usd(held.bound)} USD; about {clock(held.seconds)} at the lanes' rates"
+        f"{f' and {up_to(held.days)} in jobs' if held.days else ''}; "
         f"headroom of budget {quoted.budget} {format_usd(quoted.headroom)} USD"
     )
     for warning in quoted.warnings:
         words.log(f"warning: {warning}")
+
+
+def up_to(days: int) -> str:
+    """The most that jobs take."""
+    return f"up to {days} day{'s' * (days > 1)}"
 
 
 def run(
@@ -159,9 +165,11 @@ def tell_rehearsal(words: Words, workspace: Path, name: str, *, budget: str | No
     document = found.document()
     cells, spend = document["cells"], document["spend"]
     cut = sum(one["truncated"] for one in document["conditions"])
+    jobs = any(model.lane == "batch" for model in project.experiment.models)
     words.say(
         f"rehearsed on simulated answers: {spend['high_usd']} USD at the real prices, {cells['done']} cells, {cut} of them "
-        f"truncated, in {clock(found.seconds)} at the lanes' rates{' (the rest of a rehearsal)' * found.resumed}; "
+        f"truncated, in {clock(found.seconds)} at the lanes' rates{' (the rest of a rehearsal)' * found.resumed}"
+        f"{', to which the real jobs of the batch lane add up to a day' * jobs}; "
         "nothing was spent, and nothing of it enters cache.db"
     )
     if found.result.reason:
@@ -209,10 +217,10 @@ def tell_state(words: Words, found: State) -> None:
         f"{spend['forfeited_usd']}, held {spend['held_usd']}"
     )
     for job in document["jobs"]:
-        told = f" ({plain(job['told'])})" if job["told"] else ""
         since = datetime.fromtimestamp(job["since"], UTC).strftime("%Y-%m-%d %H:%M UTC")
         words.say(
-            f"job {job['job']} of {job['model']} at {job['provider']}: {job['calls']} calls, {job['state']}{told} since {since}"
+            f"job {job['job']} at {job['provider']}: {job['calls']} calls of {job['model']} since {since}; "
+            f"{stands(job['state'], job['told'])}"
         )
     for process in document["processes"]:
         waits = ", ".join(f"{cause} {cells}" for cause, cells in process.get("waiting", {}).items()) or "nothing"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from judgerun.simulate import answer, chance, vectors
 from judgerun.simulate.ask import Ask, Given, Trouble, cut, tokens
@@ -12,6 +12,8 @@ from judgerun.simulate.ask import Ask, Given, Trouble, cut, tokens
 _THINKER = re.compile(r"reason|think|\bo[1-9]\b|\br1\b", re.I)
 
 REASONING_MEDIAN = 400.0
+SPOKEN = 0.25
+"""The share of its output that a thinking model says aloud, where its law tells the whole."""
 MUSING = "Let me weigh this."
 """What a model shows of its reasoning."""
 
@@ -24,6 +26,9 @@ class Law:
     essay: float = 380.0  # of a solution or another long text
     spread: float = 0.8
     reasoning: float = 0.0  # of the hidden reasoning; 0: it has none
+    outputs: Mapping[int | None, float] = field(
+        default_factory=dict
+    )  # of all output, by the cap of the call: over the three
     error: float = 0.1  # how often it gives another answer than the one that it would
     mumble: float = 0.0  # how often it says nothing that can be read as an answer
     cached: float = 0.2  # how often half of its input is served from a cache
@@ -57,9 +62,11 @@ def give(seed: int, law: Law, ask: Ask) -> Given:
     if ask.kind == "embed":
         return _embedded(seed, law, ask)
     words = (seed, ask.model, ask.digest)
-    reasoning = _reasoning(law, ask, words)
-    text = answer.answer(ask, words, answer.Habits(law.deliberation, law.essay, law.spread, law.error, law.mumble))
-    given = Given(text=text, input=ask.input, visible=tokens(text), reasoning=reasoning)
+    thinks = law.reasoning > 0 if ask.thinking is None else ask.thinking
+    text = answer.answer(ask, words, _habits(law, ask, thinks=thinks))
+    visible = tokens(text)
+    reasoning = _reasoning(law, ask, words, visible) if thinks else 0
+    given = Given(text=text, input=ask.input, visible=visible, reasoning=reasoning)
     given.thoughts = MUSING if reasoning else ""
     _cache(law, ask, given, words)
     if ask.cap is not None and given.output > ask.cap:
@@ -91,12 +98,21 @@ def _cache(law: Law, ask: Ask, given: Given, words: tuple[object, ...]) -> None:
         given.written_1h = half
 
 
-def _reasoning(law: Law, ask: Ask, words: tuple[object, ...]) -> int:
-    """Tokens of hidden reasoning."""
-    if ask.thinking is False or (ask.thinking is None and not law.reasoning):
-        return 0
-    median = (law.reasoning or REASONING_MEDIAN) * ask.effort
+def _habits(law: Law, ask: Ask, *, thinks: bool) -> answer.Habits:
+    """How the visible text comes about."""
+    if (whole := law.outputs.get(ask.cap)) is None:
+        return answer.Habits(law.deliberation, law.essay, law.spread, law.error, law.mumble)
+    prose = whole * SPOKEN if thinks else whole
+    return answer.Habits(prose, prose, law.spread, law.error, law.mumble)
+
+
+def _reasoning(law: Law, ask: Ask, words: tuple[object, ...], visible: int) -> int:
+    """Tokens of the hidden reasoning of a call that thinks: what its text leaves of the whole, where the law tells that."""
+    whole = law.outputs.get(ask.cap)
+    median = (law.reasoning or REASONING_MEDIAN) * ask.effort if whole is None else whole
     wanted = round(chance.lognormal(median, law.spread, *words, "reasoning"))
+    if whole is not None:
+        wanted = max(0, wanted - visible)
     return wanted if ask.budget is None else min(wanted, ask.budget)
 
 
