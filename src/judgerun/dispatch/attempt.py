@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from judgerun.dispatch import claim as claims
 from judgerun.dispatch.lane import Lane
 from judgerun.dispatch.pace import Pace
 from judgerun.dispatch.recover import stranded
-from judgerun.dispatch.retry import Again, CloseProvider, GiveUp, decide, says
+from judgerun.dispatch.retry import Again, CloseProvider, GiveUp, says
 from judgerun.dispatch.room import Room
 from judgerun.dispatch.waits import Ended
 from judgerun.dispatch.work import State, Work
@@ -20,13 +20,11 @@ from judgerun.ledger.prices import Price
 from judgerun.model.kept import Cell, Kept, Lost
 from judgerun.model.reply import Cause, Failure
 from judgerun.model.request import RequestKey
-from judgerun.plan.requests import counted
+from judgerun.plan.requests import SERVER, counted
 from judgerun.ports import Answer, Claim, Closing, Grant
 
 FOREIGN_FIRST_S = 0.02
 FOREIGN_MAX_S = 0.3
-SERVER = "server"
-"""The `tokenizer` of a model whose own server counts."""
 
 Start = Callable[[Work], None]
 """Begin another piece of work."""
@@ -323,28 +321,14 @@ class Driver:
         room, name = self._room, work.provider
         if failure.cause is Cause.INTERRUPTED:
             raise Ended
-        answered = room.answered.get(name, 0)
-        if not work.waited:
-            work.answered = answered
-        following = decide(
-            failure,
-            tries=work.tries,
-            failures=work.failures,
-            waited=work.waited,
-            alive=answered > work.answered,
-            attempts_max=work.route.attempts_max,
-            rng=self._given.rng,
-        )
-        match following:
+        answered, most = room.answered.get(name, 0), work.route.attempts_max
+        match work.tries.after(failure, answered=answered, attempts_max=most, rng=self._given.rng):
             case CloseProvider(reason):
                 room.close_provider(name, reason)
                 raise Ended
             case GiveUp(reason):
                 await self._give_up(work, failure, reason)
-            case Again(after, counted):
-                work.failures += 1
-                work.tries += counted
-                work.waited += 0.0 if counted else after
+            case Again(after):
                 work.enter(State.BACKOFF)
                 now = self._given.clock.now()
                 room.progress.backoff(name, now + after, now, room.scrub(says(failure)))
@@ -376,10 +360,7 @@ class Driver:
                 route=work.route,
                 scopes=work.scopes,
                 conditions=work.conditions,
-                tries=work.tries,
-                failures=work.failures,
-                waited=work.waited,
-                answered=work.answered,
+                tries=replace(work.tries),
             )
         )
 

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from judgerun.dispatch import claim as claims
 from judgerun.dispatch.money import Scope
-from judgerun.dispatch.retry import WAIT_MAX_S, Again, CloseProvider, GiveUp, decide, says
+from judgerun.dispatch.retry import WAIT_MAX_S, Again, CloseProvider, GiveUp, Tries, says
 from judgerun.dispatch.room import Room
 from judgerun.dispatch.waits import Ended
 from judgerun.errors import Exit, InvariantBroken
@@ -77,16 +77,6 @@ class Held:
         return self.place.provider
 
 
-@dataclass(slots=True)
-class _Tried:
-    """What the tries of a cell came to so far, as `retry.decide` asks."""
-
-    tries: int = 0
-    failures: int = 0
-    waited: float = 0.0
-    answered: int = 0
-
-
 @dataclass(slots=True, kw_only=True)
 class Collector:
     """Takes jobs through their lives. `cells` are the cells of the run that are in jobs, by key: None for a key of an adopted job
@@ -99,7 +89,7 @@ class Collector:
     again: Callable[[Cell, float], None]
     refused: Callable[[Held, Failure, list[Cell]], bool]
     settling: int = 0  # jobs whose results are being handed on: they may bring new cells
-    _tried: dict[RequestKey, _Tried] = field(default_factory=dict)
+    _tried: dict[RequestKey, Tries] = field(default_factory=dict)
 
     async def follow(self, job: Held) -> None:
         """Until the job has ended. Raises Ended when it must be left standing."""
@@ -259,30 +249,16 @@ class Collector:
         """What follows for a cell whose line in a job failed, by the rules of calls."""
         room = self.room
         key, name = cell.request.key, cell.provider
-        answered = room.answered.get(name, 0)
-        tried = self._tried.setdefault(key, _Tried())
-        if not tried.waited:
-            tried.answered = answered
-        following = decide(
-            failure,
-            tries=tried.tries,
-            failures=tried.failures,
-            waited=tried.waited,
-            alive=answered > tried.answered,
-            attempts_max=room.lanes.route(name, cell.model).attempts_max,
-            rng=room.given.rng,
-        )
-        match following:
+        answered, most = room.answered.get(name, 0), room.lanes.route(name, cell.model).attempts_max
+        tries = self._tried.setdefault(key, Tries())
+        match tries.after(failure, answered=answered, attempts_max=most, rng=room.given.rng):
             case CloseProvider(reason):
                 room.close_provider(name, room.scrub(reason))
                 self.again(cell, 0.0)  # and its tray drops it
             case GiveUp(reason):
                 await room.given.store.lose(cell.request, reason)
                 self._resolve(cell, Lost(reason))
-            case Again(after, counted):
-                tried.failures += 1
-                tried.tries += counted
-                tried.waited += 0.0 if counted else after
+            case Again(after):
                 self.again(cell, after)
 
     def _resolve(self, cell: Cell, outcome: Kept | Lost) -> None:

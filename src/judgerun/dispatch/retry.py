@@ -84,6 +84,35 @@ def decide(
     return Again(_after(failure, failures, rng, wait_max), counted=True)
 
 
+@dataclass(slots=True)
+class Tries:
+    """What the tries of a cell, or of a batch of texts, came to so far."""
+
+    counted: int = 0
+    failed: int = 0  # all
+    waited: float = 0.0  # seconds slept after failures that do not count
+    answered: int = 0  # how many calls the provider had answered when the waiting began
+
+    def after(self, failure: Failure, *, answered: int, attempts_max: int, rng: random.Random) -> Next:
+        """What follows a further failure, which is added to them; `answered` calls the provider has answered by now."""
+        if not self.waited:
+            self.answered = answered
+        following = decide(
+            failure,
+            tries=self.counted,
+            failures=self.failed,
+            waited=self.waited,
+            alive=answered > self.answered,
+            attempts_max=attempts_max,
+            rng=rng,
+        )
+        if isinstance(following, Again):
+            self.failed += 1
+            self.counted += following.counted
+            self.waited += 0.0 if following.counted else following.after
+        return following
+
+
 def _after(failure: Failure, failures: int, rng: random.Random, wait_max: float) -> float:
     """Seconds until the next try: full jitter in a widening window, but not before the provider's own hint.
 

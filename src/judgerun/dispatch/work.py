@@ -30,11 +30,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from judgerun.dispatch.lane import Route
 from judgerun.dispatch.money import Scope
+from judgerun.dispatch.retry import Tries
 from judgerun.dispatch.slots import Rank
 from judgerun.errors import InvariantBroken
 from judgerun.model.experiment import Model
@@ -85,10 +86,7 @@ class Work:
     state: State = State.MONEY
     task: asyncio.Task[None] | None = None  # that drives it
     called: Scope | None = None  # the money queue whose head it is while it tries
-    tries: int = 0  # that count
-    failures: int = 0  # all
-    waited: float = 0.0  # seconds slept after failures that do not count
-    answered: int = 0  # how many calls the provider had answered when the waiting began
+    tries: Tries = field(default_factory=Tries)
     foreign: bool = False  # another process may hold a key open: look before trying
 
     @property

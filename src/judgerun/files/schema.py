@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field
 
 from judgerun.files.tariff import TariffShape
 from judgerun.files.written import Count, Number, Roles, Texts, Thinking, Written, many
+from judgerun.model.profile import Reasoning
 
 Only = Literal["all", "complete"]
 
@@ -43,7 +44,7 @@ class ProviderShape(Written):
     cap_field: str | None = None
     like: str | None = None
     thinking: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    reasoning: Literal["none", "inside", "outside", "unknown"] | None = None
+    reasoning: Reasoning | None = None
     answer: list[str] = Field(default_factory=list)
 
 

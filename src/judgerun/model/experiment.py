@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from judgerun.model.money import Nanos
+from judgerun.model.profile import Reasoning
 
 Finishes = tuple[str, ...]  # normalised finish words, and "empty"
 
@@ -89,7 +90,7 @@ class Deployment:
     cap_field: str | None = None  # body field of the output cap, where it is not the dialect's
     like: str | None = None  # a known server whose habits it has: "vllm", "deepseek"
     thinking: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # word of `thinking` -> body fields
-    reasoning: Literal["none", "inside", "outside", "unknown"] | None = None  # how its cap covers hidden reasoning
+    reasoning: Reasoning | None = None  # how its cap covers hidden reasoning
     answer: tuple[str, ...] = ()  # rules by which its answers are found, in order; empty: the dialect's
     builtin: bool = False  # served by the sheet
     sheet: str = ""  # its name in the price sheet, where that is not its own

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+Unit = Literal["requests", "tokens", "input tokens", "output tokens"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneSpec:
@@ -25,7 +27,7 @@ class LaneSpec:
 class Limit:
     """A rate limit as the headers of a response state it; None where they do not say."""
 
-    unit: Literal["requests", "tokens", "input tokens", "output tokens"]
+    unit: Unit
     limit: int | None = None
     remaining: int | None = None
     reset_s: float | None = None  # seconds until `remaining` is `limit` again

@@ -8,6 +8,9 @@ from typing import Literal
 GATEWAY = frozenset({504, 524})
 """Statuses of a gateway that stopped waiting: what stands behind it may have gone on, and charged."""
 
+Reasoning = Literal["none", "inside", "outside", "unknown"]
+"""How an output cap covers hidden reasoning: there is none; inside it (bounded); outside it, or unknown (needs a ceiling)."""
+
 RULES = ("content", "after-think", "reasoning", "prefix")
 """Names of the rules by which an answer is found in a reply: see table/answers.py."""
 
@@ -43,8 +46,7 @@ class Profile:
     chat: bool = True
     embed: bool = False
     thinking: frozenset[str] = frozenset()  # accepted words; "tokens" when a token count is accepted
-    reasoning: Literal["none", "inside", "outside", "unknown"] = "inside"
-    """How the output cap covers hidden reasoning: inside it (bounded), outside it (needs a ceiling), unknown (needs one)."""
+    reasoning: Reasoning = "inside"
     cap_field: str | None = None  # body field of the output cap, where a built-in server has another than its dialect
     answer: tuple[str, ...] = ("content",)  # RULES by which the answer is found in a reply, in order
     doubtful: frozenset[int] = GATEWAY  # error statuses that may have been charged

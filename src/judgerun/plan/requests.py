@@ -27,6 +27,9 @@ class Tokenizer:
 Count = Callable[[Model], Tokenizer | None]
 """A model's own tokenizer; None where there is none."""
 
+SERVER = "server"
+"""The `tokenizer` of a model whose own server counts, right before each reservation."""
+
 MESSAGE_TOKENS = 64
 """Allowance for each message: role marks, separators, and what a chat template puts before the first."""
 
@@ -125,7 +128,7 @@ def allowance(request: Request) -> int:
 
 def counted(cell: Cell, tokens: int) -> Cell:
     """The cell with its input bounded by the count of its server, in the place of its bytes."""
-    return replace(cell, input_bound=tokens + allowance(cell.request), input_bound_by="tokens:server")
+    return replace(cell, input_bound=tokens + allowance(cell.request), input_bound_by=f"tokens:{SERVER}")
 
 
 def adapter(model: Model, profile: Profile) -> str:

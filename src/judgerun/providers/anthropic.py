@@ -14,7 +14,7 @@ from judgerun.model.reply import Failure, Finish, Reply, Usage
 from judgerun.model.request import Request
 from judgerun.providers import body as bodies
 from judgerun.providers import claude, fault, stream
-from judgerun.providers.jobs.flow import limits
+from judgerun.providers.jobs.flow import job_limits
 from judgerun.providers.usage import beside, count
 from judgerun.providers.wire import WireCall, WireReply
 
@@ -67,7 +67,7 @@ def profile(deployment: Deployment) -> Profile:
         required=frozenset({"max_output_tokens"}),
         owned=frozenset(OWNED) - SWITCHED,
         lacks=bodies.lacks(OWNED),
-        jobs=limits(deployment, JOBS),
+        jobs=job_limits(deployment, JOBS),
     )
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, Literal
+from typing import Any
 
 from judgerun.errors import Problem
 from judgerun.model.experiment import Deployment
-from judgerun.model.profile import RULES
+from judgerun.model.profile import RULES, Reasoning
 
 Fields = Mapping[str, Any]
 """Fields of a request's body."""
@@ -44,7 +44,7 @@ class Facts:
     cap_field: str = "max_completion_tokens"  # of the output cap: one that ignored an unknown name would not be bounded
     thinking: Mapping[str, Fields] = field(default_factory=lambda: EFFORT)  # what each word becomes
     tokens: tuple[str, ...] = ()  # the path of the body field that takes a number of thinking tokens; empty: none does
-    reasoning: Literal["none", "inside", "outside", "unknown"] = "inside"  # how the cap covers it
+    reasoning: Reasoning = "inside"
     answer: tuple[str, ...] = ("content",)
     windows: Mapping[str, float] = field(default_factory=dict)
     """Seconds over which `x-ratelimit-limit-requests` and `-tokens` count, where the server documents it."""

@@ -15,7 +15,7 @@ from judgerun.model.profile import JobLimits, Lack, Profile
 from judgerun.model.reply import Failure, Finish, Reply, Usage
 from judgerun.model.request import Request
 from judgerun.providers import body, fault, stream, vectors
-from judgerun.providers.jobs.flow import limits
+from judgerun.providers.jobs.flow import job_limits
 from judgerun.providers.usage import count
 from judgerun.providers.wire import WireCall, WireReply
 
@@ -134,7 +134,7 @@ def profile(deployment: Deployment) -> Profile:
         owned=frozenset(OWNED),
         lacks=LACKS,
         texts_max=100,  # the API refuses the 101st; it states no limit of tokens for all texts of a call
-        jobs=limits(deployment, JOBS) if gemini else None,
+        jobs=job_limits(deployment, JOBS) if gemini else None,
     )
 
 

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
-from typing import Literal
 
-from judgerun.model.lane import Limit
+from judgerun.model.lane import Limit, Unit
 
 RETRY_AFTER_MAX_S = 900.0
 """A provider may ask for at most this much patience, in seconds; more is taken as this much (and asked again)."""
@@ -23,7 +22,6 @@ _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|us|µs|ns|[smhd]))+", re.I)
 _PIECE = re.compile(r"(\d+(?:\.\d+)?)(ms|us|µs|ns|[smhd])", re.I)
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
-Unit = Literal["requests", "tokens", "input tokens", "output tokens"]
 _SPANS = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86_400.0, "month": 30 * 86_400.0}
 _WORDS: Mapping[str | None, Unit] = {
     None: "requests",

@@ -47,25 +47,14 @@ UNFIT: Mapping[str, Callable[[Model], Iterable[Problem]]] = {
 """Of some dialects, what the API would refuse in keys that each would be taken alone."""
 
 PLACE = "experiment.toml"
-PARAMETERS = (
-    "temperature",
-    "max_output_tokens",
-    "thinking",
-    "extra",
-    "dimensions",
-    "instruction",
-    "input_type",
-    "normalize",
-    "max_input_tokens",
-    "stream",
-)
-"""The keys of a model that change what is sent."""
-
 OTHERS: Mapping[str, tuple[str, ...]] = {
     "chat": ("dimensions", "instruction", "input_type", "normalize", "max_input_tokens"),
     "embed": ("temperature", "max_output_tokens", "thinking", "stream"),
 }
-"""Those that a call of this kind does not carry."""
+"""The keys of a model that a call of this kind does not carry."""
+
+PARAMETERS = (*OTHERS["embed"], "extra", *OTHERS["chat"])
+"""All keys of a model that change what is sent."""
 
 ENVIRONMENT = "environment"
 
@@ -234,7 +223,7 @@ def _dialect(deployment: Deployment) -> Dialect:
 
 def _unspoken(deployment: Deployment) -> Problem:
     right = f"one of {', '.join([*sorted(DIALECTS), 'local'])}"
-    wrong = f"judgerun does not speak {deployment.dialect!r} yet"
+    wrong = f"judgerun does not speak {deployment.dialect!r}"
     return Problem(PLACE, f"providers.{deployment.name}.dialect", wrong, right)
 
 

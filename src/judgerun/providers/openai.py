@@ -15,7 +15,7 @@ from judgerun.model.request import Request
 from judgerun.providers import body as bodies
 from judgerun.providers import facts, fault, stream, usage, vectors
 from judgerun.providers.facts import Facts
-from judgerun.providers.jobs.flow import limits
+from judgerun.providers.jobs.flow import job_limits
 from judgerun.providers.wire import WireCall, WireReply
 
 NAME = "openai"
@@ -92,7 +92,7 @@ def profile(deployment: Deployment) -> Profile:
         texts_tokens_max=known.texts_tokens_max,
         parameters=_SENT,
         # Of other servers with a batch API in this shape the price knows: see jobs/flow.
-        jobs=None if deployment.builtin and deployment.name != NAME else limits(deployment, JOBS),
+        jobs=None if deployment.builtin and deployment.name != NAME else job_limits(deployment, JOBS),
     )
 
 

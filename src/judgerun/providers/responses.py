@@ -14,7 +14,7 @@ from judgerun.model.reply import Failure, Finish, Reply
 from judgerun.model.request import Request
 from judgerun.providers import body as bodies
 from judgerun.providers import fault, stream, usage
-from judgerun.providers.jobs.flow import limits
+from judgerun.providers.jobs.flow import job_limits
 from judgerun.providers.wire import WireCall, WireReply
 
 VERSION = "openai-responses/1"
@@ -84,7 +84,7 @@ def profile(deployment: Deployment) -> Profile:
         parameters=frozenset({"temperature", "max_output_tokens", "thinking", "extra", "stream"}),
         owned=frozenset(OWNED) - SWITCHED,
         lacks=bodies.lacks(OWNED),
-        jobs=limits(deployment, JOBS),
+        jobs=job_limits(deployment, JOBS),
     )
 
 

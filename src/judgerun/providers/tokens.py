@@ -11,10 +11,9 @@ from pathlib import Path
 
 from judgerun.errors import Problem, Refused
 from judgerun.model.experiment import Model
-from judgerun.plan.requests import Count, Tokenizer
+from judgerun.plan.requests import SERVER, Count, Tokenizer
 
 PLACE = "experiment.toml"
-SERVER = "server"
 TIKTOKEN = "tiktoken:"
 CACHES = ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR")
 """Where tiktoken looks for vocabularies, in this order; else in data-gym-cache of the folder for temporary files."""
@@ -57,7 +56,7 @@ def _tokenizer(model: Model, places: Sequence[Path]) -> Tokenizer | None:
     written = model.tokenizer
     if written is None:
         return _automatic(model)
-    if written == SERVER:  # it is asked right before each reservation
+    if written == SERVER:
         _check_server(model)
         return None
     if written.startswith(TIKTOKEN):

@@ -101,7 +101,7 @@ def test_profiles_of_the_openai_dialect() -> None:
 
 def test_a_dialect_of_later_has_no_profile() -> None:
     """Plan and check say so, not a traceback."""
-    with pytest.raises(Refused, match="does not speak 'telepathy' yet"):
+    with pytest.raises(Refused, match="does not speak 'telepathy'"):
         opening.profile(a_deployment(dialect="telepathy"), Model(name="m", provider=a_deployment(), model="m"))
 
 

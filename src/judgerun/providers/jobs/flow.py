@@ -48,7 +48,7 @@ class Results:
     done: int | None = None  # how many were, by the job's own count: `rest` is believed only where they all have lines
 
 
-def limits(deployment: Deployment, usual: JobLimits) -> JobLimits | None:
+def job_limits(deployment: Deployment, usual: JobLimits) -> JobLimits | None:
     """What a job may hold at a deployment of a dialect that has a batch API. A deployment of one's own has one where its price says
     what a token costs there: nobody else can know.
     """
