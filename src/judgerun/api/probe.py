@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -161,7 +161,9 @@ def _condition_place(condition: str) -> Place:
     return stage, model, rest[0] if rest else ""
 
 
-async def probe(project: Project, budget: Budget, *, yes: bool = False, log: Any = lambda _: None) -> Probe:
+async def probe(
+    project: Project, budget: Budget, *, yes: bool = False, log: Callable[[str], None] = lambda _: None
+) -> Probe:
     """Make the first call of each model x prompt, in plan order, under a budget: ordinary requests, which a later run finds in
     the cache. Models of the batch lane are asked by single calls, at their full price. Arms whose replies are all there
     already are told from the cache and cost nothing.
@@ -283,7 +285,7 @@ def _explained(project: Project, arm: Probed, arms: Sequence[Probed], lines: Seq
 
 def _answered(project: Project, model: Model, kept: Kept) -> Kept:
     """The reply with its answer as its text, as the run reads it."""
-    return answered(kept, model.provider.answer or project.profiles[model.name].answer)[0]
+    return answered(kept, project.profiles[model.name].answer)[0]
 
 
 def _refused(told: Probed, model: Model, reason: str) -> Probed:

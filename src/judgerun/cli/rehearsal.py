@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -27,25 +26,6 @@ TOKEN_S = 0.02
 """A simulated model's first byte comes after so long at the median, and then a token after each so many seconds."""
 MEDIAN = 0.726
 """The median of a lognormal length whose logarithm spreads by 0.8, as a share of its mean: exp(-0.8^2 / 2)."""
-
-
-@dataclass(frozen=True, slots=True)
-class LoopClock:
-    """Time as the running loop has it; its wall time starts at `start`, Unix seconds."""
-
-    start: float
-
-    def now(self) -> float:
-        """Seconds of the loop."""
-        return asyncio.get_running_loop().time()
-
-    def wall(self) -> float:
-        """Unix seconds."""
-        return self.start + asyncio.get_running_loop().time()
-
-    async def sleep(self, seconds: float) -> None:
-        """Return after so many of the loop's seconds."""
-        await asyncio.sleep(seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +60,7 @@ async def _rehearse(
         resumed = _goes_on(there, budget)
         if not resumed:
             _clear(there.workspace.cache)
-        clock = LoopClock(start)
+        clock = virtual.LoopClock(start)
         began = clock.now()
         result = await run(there, budget=budget, yes=True, world=World(clock=clock, inline=True), log=log)
         return Rehearsed(result=result, seconds=clock.now() - began, resumed=resumed)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from judgerun.dispatch import claim as claims
 from judgerun.dispatch.money import Scope
@@ -309,6 +309,6 @@ def jobs_of(room: Room, provider: str) -> Jobs:
     return jobs
 
 
-def _chunks(items: Sequence[Any]) -> Iterable[Sequence[Any]]:
+def _chunks(items: Sequence[T]) -> Iterable[Sequence[T]]:
     """Slices of so many as one commit holds."""
     return (items[at : at + CHUNK] for at in range(0, len(items), CHUNK))

@@ -79,7 +79,7 @@ class Form:
     def __init__(self, model: Model, profile: Profile) -> None:
         self.model = model
         self.profile = profile
-        self.answer = model.provider.answer or profile.answer
+        self.answer = profile.answer
         where = {"deployment": model.provider.key_part, "adapter": adapter(model, profile)}
         self._chat = chat_parameters(model)
         self._embed = {role: embed_parameters(model, role) for role in ("query", "document")}

@@ -32,6 +32,6 @@ def _declared(evidence: Evidence) -> set[str]:
     told: set[str] = set()
     for stage in evidence.experiment.stages:
         for arm in stage.arms if isinstance(stage, Chat) else ():
-            profile = evidence.profiles.get(arm.model.name)
-            told.update(arm.model.provider.answer or (() if profile is None else profile.answer))
+            if (profile := evidence.profiles.get(arm.model.name)) is not None:
+                told.update(profile.answer)
     return told

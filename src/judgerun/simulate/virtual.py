@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import selectors
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -74,6 +75,25 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def _advance(self, seconds: float) -> None:
         self._virtual_now += max(seconds, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopClock:
+    """Time as the running loop has it, virtual or not; its wall time starts at `start`, in Unix seconds."""
+
+    start: float
+
+    def now(self) -> float:
+        """Seconds of the loop."""
+        return asyncio.get_running_loop().time()
+
+    def wall(self) -> float:
+        """Unix seconds."""
+        return self.start + asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        """Return after so many of the loop's seconds."""
+        await asyncio.sleep(seconds)
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:

@@ -28,6 +28,7 @@ from judgerun.ledger.budget import Budget, Cap
 from judgerun.ledger.entry import Amount, Entry, EntryKind
 from judgerun.model.condition import short
 from judgerun.model.experiment import ParseRule, Question
+from judgerun.model.profile import Profile
 from judgerun.report import plots
 from judgerun.report.build import estimates, report
 from judgerun.report.html import to_html
@@ -252,6 +253,6 @@ def test_how_answers_were_found_is_counted_where_a_rule_is_declared_or_used() ->
     assert b"| condition | content | reasoning |" in page(used)
     assert b"| pick/ann/terse | 40 | 0 |\n| pick/bob/terse | 32 | 8 |" in page(used)
     arms = chat().arms
-    lab = replace(arms[0].model.provider, answer=("content", "after-think"))
-    stage = replace(chat(), arms=tuple(replace(arm, model=replace(arm.model, provider=lab)) for arm in arms))
-    assert b"| pick/ann/terse | 40 | 0 |" in page(evidence(plain, stage=stage)).partition(title)[2]
+    lab = Profile(dialect="openai", adapter="openai/1", answer=("content", "after-think"))
+    declared = replace(evidence(plain), profiles={arm.model.name: lab for arm in arms})
+    assert b"| pick/ann/terse | 40 | 0 |" in page(declared).partition(title)[2]
