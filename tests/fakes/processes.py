@@ -106,6 +106,8 @@ class Ended:
 class Place:
     """A workspace in which processes run; `url` is the provider that they ask."""
 
+    PROGRAM: tuple[str, ...] = (str(JUDGERUN),)
+
     def __init__(
         self, folder: Path, *, rows: int, budget: str, lanes: str = LANES, names: tuple[str, ...] = ("chain",)
     ) -> None:
@@ -149,10 +151,14 @@ class Place:
     def start(self, *words: str, before: Callable[[], None] | None = None) -> subprocess.Popen[str]:
         """Start a command. `before` is called in the child before the program."""
         return subprocess.Popen(
-            [str(JUDGERUN), *words, "--workspace", str(self.folder), "--json"],
+            [*self.PROGRAM, *words, "--workspace", str(self.folder), "--json"],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=before,
-            env={**os.environ, "SIM_URL": self.url, "COLUMNS": "200"},
+            env={**os.environ, "SIM_URL": self.url, "COLUMNS": "200", **self.environ()},
         )  # fmt: skip
+
+    def environ(self) -> dict[str, str]:
+        """What else stands in the environment of a process."""
+        return {}
 
     def command(self, *words: str) -> Ended:
         """Run a command to its end."""
@@ -180,7 +186,7 @@ class Place:
         if rows_of(self.cache, "pragma integrity_check") != [("ok",)]:
             found.append("the cache is damaged")
         reserved = {str(row[0]) for row in rows_of(self.cache, "select attempt from entry where kind = 'reserve'")}
-        sent = Counter(row["attempt"] for row in self.calls())
+        sent = Counter(row["attempt"] for row in self.calls() if row["attempt"] is not None)
         if strangers := sent.keys() - reserved:
             found.append(f"sent without a reserve: {strangers}")
         if twice := [attempt for attempt, n in sent.items() if n > 1]:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from judgerun.api.project import Workspace
+from judgerun.api.project import Workspace, snapshot
 from judgerun.errors import JudgerunError, Problem, Refused
 from judgerun.files.workspace import list_budgets, list_experiments
 from judgerun.providers.open import problems
@@ -83,6 +83,21 @@ def _cache(workspace: Workspace) -> Iterator[Sign]:
         yield Sign("cache", "bad", str(error))
         return
     yield Sign("cache", "bad" if wrong else "good", "; ".join(wrong) or f"sound, {size['file'] >> 20} MiB")
+    if not wrong:
+        yield from _jobs(path)
+
+
+def _jobs(path: Path) -> Iterator[Sign]:
+    """Jobs of the batch lane that have not ended: what nobody collects holds money, and is lost when its provider forgets it."""
+    with snapshot(path) as view:
+        found = [] if view is None else view.open_jobs()
+        alive = set() if view is None else {owner.id for owner in view.owners() if owner.alive}
+    for experiment in dict.fromkeys(name for name, *_ in found):
+        own = [(provider, owner) for name, provider, owner in found if name == experiment]
+        left = sum(owner not in alive for _, owner in own)
+        says = f"{len(own)} open at {', '.join(sorted({provider for provider, _ in own}))}"
+        says += f"; no process collects {left} of them: judgerun run {experiment}" if left else ""
+        yield Sign(f"jobs of {experiment}", "warn" if left else "good", says)
 
 
 def _experiments(workspace: Workspace) -> Iterator[Sign]:

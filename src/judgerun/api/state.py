@@ -12,7 +12,7 @@ from judgerun.ledger.budget import Budget
 from judgerun.model.money import format_usd
 from judgerun.plan.counts import Counts
 from judgerun.ports import Spend, Standing
-from judgerun.store.snapshot import OpenJob, Snapshot
+from judgerun.store.snapshot import KeptJob, Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class State:
     standing: Standing
     budget: Budget | None
     live: tuple[Live, ...] = ()
-    jobs: tuple[OpenJob, ...] = ()  # in the batch lane, that have not ended
+    jobs: tuple[KeptJob, ...] = ()  # in the batch lane, that have not ended
 
     def document(self) -> dict[str, Any]:
         """The object of `status --json` and `run --json`. Amounts are decimal strings of dollars."""
@@ -56,7 +56,7 @@ class State:
             },
             "conditions": self._conditions(),
             "idle": {cause: round(seconds, 3) for cause, seconds in sorted(self.standing.idle.items())},
-            "jobs": [_job(job) for job in self.jobs],
+            "jobs": [job_document(job) for job in self.jobs],
             "processes": [{"owner": one.owner, "pid": one.pid, "at": one.at, **one.said} for one in self.live],
         }
 
@@ -92,15 +92,17 @@ def _condition(count: Counts, spend: Spend) -> dict[str, Any]:
     }
 
 
-def _job(job: OpenJob) -> dict[str, Any]:
-    """A job that has not ended. `since` is the Unix time of its submit, or of its first reservation before that."""
+def job_document(job: KeptJob) -> dict[str, Any]:
+    """A job, for programs. `since` is the Unix time of its submit, or of its first reservation before that."""
     return {
         "job": job.id,
-        "provider": job.provider,
-        "model": job.model,
+        "provider": job.place.provider,
+        "model": job.place.model,
         "state": job.state.value,
+        "id": job.remote,
         "told": job.told,
         "calls": job.calls,
+        "held_usd": format_usd(job.held),
         "since": job.at if job.submitted is None else job.submitted,
     }
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from types import TracebackType
 
 from rich.console import Group
@@ -13,7 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from judgerun.api.running import Watch
+from judgerun.cli.jobs import stands
 from judgerun.cli.words import Words, plain
+from judgerun.dispatch.progress import OpenJob
 from judgerun.model.condition import short
 from judgerun.model.money import format_usd
 from judgerun.plan.counts import Counts
@@ -23,6 +27,8 @@ LINE_EVERY = 10
 """Seconds between two plain lines."""
 CONDITIONS_MAX = 24
 """Conditions that the panel has room for; `status` lists all."""
+JOBS_MAX = 8
+"""The same of jobs."""
 
 
 class Panel:
@@ -94,15 +100,19 @@ def _lines(
         f"spent [{format_usd(spend.low)}, {format_usd(spend.high)}] of {format_usd(seen.budget.total)} USD, "
         f"{format_usd(spend.held)} of it held",
         f"{calls:.1f} calls/s, {tokens:.0f} tokens/s, {seen.progress.in_flight} in flight; cells wait for {waits}",
-        *(
-            f"job {number} at {job.provider}: {job.size} calls, {job.state}{f' ({plain(job.told)})' if job.told else ''}"
-            for number, job in seen.progress.jobs.items()
-        ),
+        *_jobs(name, seen.progress.jobs),
         *(
             f"{provider}: {plain(why)}, next try in {after:.0f} s"
             for provider, (why, after) in seen.progress.troubles(seen.now).items()
         ),
     )
+
+
+def _jobs(name: str, held: Mapping[int, OpenJob]) -> Iterator[str]:
+    for number, job in islice(held.items(), JOBS_MAX):
+        yield f"job {number} at {job.provider}: {job.size} calls; {stands(job.state, job.told)}"
+    if len(held) > JOBS_MAX:
+        yield f"... and {len(held) - JOBS_MAX} more jobs: judgerun jobs {name}"
 
 
 def _time(left: float | None) -> str:

@@ -15,6 +15,7 @@ from judgerun.api.running import Watch
 from judgerun.api.running import run as run_project
 from judgerun.api.state import State, state
 from judgerun.api.steering import ask_stop, budget_for
+from judgerun.cli.jobs import stands
 from judgerun.cli.options import HERE, BudgetName, Here, Json, Name, Yes
 from judgerun.cli.panel import Panel, clock
 from judgerun.cli.rehearsal import rehearse as rehearse_project
@@ -68,7 +69,7 @@ def tell_quote(words: Words, project: Project, quoted: Quoted) -> None:
             format_usd(line.expected),
             format_usd(line.worst),
             format_usd(line.bound),
-            clock(line.seconds),
+            up_to(line.days) if line.days else clock(line.seconds),
         )
         for line in held.lines
     ]
@@ -76,11 +77,17 @@ def tell_quote(words: Words, project: Project, quoted: Quoted) -> None:
     words.table(heads, rows)
     words.say(
         f"{project.name}: {held.to_send} calls to send; expected {format_usd(held.expected)}, worst {format_usd(held.worst)}, "
-        f"bound {format_usd(held.bound)} USD; about {clock(held.seconds)} at the lanes' rates; "
+        f"bound {format_usd(held.bound)} USD; about {clock(held.seconds)} at the lanes' rates"
+        f"{f' and {up_to(held.days)} in jobs' if held.days else ''}; "
         f"headroom of budget {quoted.budget} {format_usd(quoted.headroom)} USD"
     )
     for warning in quoted.warnings:
         words.log(f"warning: {warning}")
+
+
+def up_to(days: int) -> str:
+    """The most that jobs take."""
+    return f"up to {days} day{'s' * (days > 1)}"
 
 
 def run(
@@ -211,10 +218,10 @@ def tell_state(words: Words, found: State) -> None:
         f"{spend['forfeited_usd']}, held {spend['held_usd']}"
     )
     for job in document["jobs"]:
-        told = f" ({plain(job['told'])})" if job["told"] else ""
         since = datetime.fromtimestamp(job["since"], UTC).strftime("%Y-%m-%d %H:%M UTC")
         words.say(
-            f"job {job['job']} of {job['model']} at {job['provider']}: {job['calls']} calls, {job['state']}{told} since {since}"
+            f"job {job['job']} at {job['provider']}: {job['calls']} calls of {job['model']} since {since}; "
+            f"{stands(job['state'], job['told'])}"
         )
     for process in document["processes"]:
         waits = ", ".join(f"{cause} {cells}" for cause, cells in process.get("waiting", {}).items()) or "nothing"

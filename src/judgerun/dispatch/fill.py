@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from judgerun.dispatch import claim as claims
 from judgerun.dispatch.collect import CHUNK, POLL_FIRST_S, POLL_MAX_S, Held
 from judgerun.dispatch.money import Scope
+from judgerun.dispatch.progress import WaitCause
 from judgerun.dispatch.room import Room
 from judgerun.dispatch.trays import Entry, Part, Tray
 from judgerun.errors import Exit, InvariantBroken
@@ -66,7 +67,10 @@ class Filler:
         """Hold the money of a part, and hand it over; what the ledger says must wait stands in line for money."""
         room = self._room
         while (delay := max(tray.not_before, tray.room_at) - self._given.clock.now()) > 0:
-            await room.waits.sleep("backoff", min(delay, POLL_FIRST_S), tray)
+            cause: WaitCause = (
+                "job" if tray.room_at > tray.not_before else "backoff"
+            )  # other jobs must end, or it failed
+            await room.waits.sleep(cause, min(delay, POLL_FIRST_S), tray)
         first = tray.first
         if tray.called is None and (scope := room.money.blocked(room.scopes(first.cell), first.rank)) is not None:
             await self._join(tray, scope)

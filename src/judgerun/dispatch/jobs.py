@@ -17,7 +17,7 @@ from typing import Any
 from judgerun.dispatch.collect import POLL_FIRST_S, POLL_MAX_S, Collector, Held, jobs_of
 from judgerun.dispatch.fill import Filler, Waiting
 from judgerun.dispatch.recover import stranded
-from judgerun.dispatch.retry import WAIT_MAX_S
+from judgerun.dispatch.retry import WAIT_MAX_S, says
 from judgerun.dispatch.room import Room
 from judgerun.dispatch.trays import Tray
 from judgerun.dispatch.waits import Ended
@@ -28,6 +28,8 @@ from judgerun.ports import JobState, Place
 
 FOREIGN_S = 1.0
 """How soon a key that another process holds is looked at again, at first."""
+ABSENT = frozenset({404, 405})
+"""What an address answers a submit that has no batch API, or none for the model."""
 BY_SIZE = frozenset({Cause.REJECTED, Cause.TOO_LONG, Cause.RATE_LIMITED})
 """Why a job may have been refused whole though a smaller one would be taken: too large, one bad request, too much enqueued."""
 
@@ -204,9 +206,13 @@ class Keeper:
         self._put(tray, cell)
 
     def _refused(self, job: Held, failure: Failure, cells: list[Cell]) -> bool:
-        """A job was refused whole. Where its size may be why: when another job has ended, or in smaller parts."""
+        """A job was refused whole. Where its size may be why: when another job has ended, or in smaller parts. Where no job of the
+        model is taken, its cells stay pending.
+        """
         tray, now = self._tray(job.model.name), self._given.clock.now()
-        if failure.cause is Cause.RATE_LIMITED and any(
+        if failure.status in ABSENT:
+            self._room.shut_lane(job.model, self._room.scrub(says(failure)))
+        elif failure.cause is Cause.RATE_LIMITED and any(
             other.provider == job.provider and other is not job for other in self._open.values()
         ):
             tray.room_at = now + WAIT_MAX_S

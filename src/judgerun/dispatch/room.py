@@ -91,6 +91,7 @@ class Room:
     codes: dict[Exit, str] = field(default_factory=dict)  # why, the first of each kind
     halted: bool = False  # nothing new is sent
     closed: dict[str, str] = field(default_factory=dict)  # provider -> why
+    shut: dict[str, str] = field(default_factory=dict)  # model whose jobs are not taken -> why
     exhausted: dict[Scope, str] = field(default_factory=dict)  # scope -> why
     answered: dict[str, int] = field(default_factory=dict)  # provider -> calls that it answered
     resolved: int = 0  # cells
@@ -111,9 +112,9 @@ class Room:
 
     def dropped(self, cell: Cell) -> bool:
         """The same of a cell that is no work yet."""
-        return self.halted or (
-            self._narrowed and self._out(cell.provider, self.ancestry(cell.condition), self.scopes(cell))
-        )
+        if self.halted or cell.model in self.shut:
+            return True
+        return self._narrowed and self._out(cell.provider, self.ancestry(cell.condition), self.scopes(cell))
 
     @property
     def _narrowed(self) -> bool:
@@ -144,6 +145,14 @@ class Room:
             self.codes.setdefault(Exit.PROVIDER, f"{name}: {why}")
             self.progress.news.append(f"provider {name} is closed, others go on: {why}")
             self.waits.end()
+
+    def shut_lane(self, model: Model, why: str) -> None:
+        """Send no more jobs of a model: its provider has no batch API for it. Calls, and jobs of other models, go on."""
+        if model.name not in self.shut:
+            self.shut[model.name] = why
+            told = f"{model.provider.name}: jobs of model {model.name} are not taken: {why}"
+            self.codes.setdefault(Exit.PROVIDER, told)
+            self.progress.news.append(told)
 
     def strand(self, provider: str, where: str) -> None:
         """Calls that this run needs are in a job that only another can collect: they stay pending."""

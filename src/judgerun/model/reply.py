@@ -124,6 +124,7 @@ RETRIABLE = frozenset(
         Cause.OVERSIZED,
         Cause.RATE_LIMITED,
         Cause.OVERLOADED,
+        Cause.INTERRUPTED,  # told of a request alone in a job that somebody cancelled
     }
 )
 #: These do not count as a try; they obey a total wait limit instead.

@@ -184,6 +184,11 @@ class Front(ABC):
         """Reopen a frozen budget, on the record; whether it was frozen."""
         return await self._do(partial(self._pins.unfreeze, budget, because, self._clock.wall()))
 
+    async def write_off(self, job: int, *, experiment: str, because: str) -> Amount:
+        """End a job that its provider no longer knows; what its open attempts held, which is spent. See `Owners.write_off`."""
+        now = self._clock.wall()
+        return await self._do(partial(self._owners.write_off, job, experiment=experiment, because=because, now=now))
+
     async def ask_stop(self, experiment: str) -> int:
         """Ask the living processes of an experiment to drain; how many there are."""
         return await self._do(partial(self._owners.ask_stop, experiment, self._clock.wall()))

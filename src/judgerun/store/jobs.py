@@ -13,6 +13,7 @@ from typing import Any
 
 from judgerun.errors import InvariantBroken, invariant
 from judgerun.ledger.entry import Amount, Decision, EntryKind
+from judgerun.model.reply import Failure
 from judgerun.ports import Claim, Closing, Enlisted, Job, JobState, Line, Place
 from judgerun.store import rows
 from judgerun.store.books import Books
@@ -79,6 +80,15 @@ class JobBooks:
         for (attempt,) in self._books.connection.execute(SQL["job_attempts"], (job,)).fetchall():
             self._books.close(Closing(attempt=attempt, kind=EntryKind.VOID, amount=Amount(), sent=False), now)
         self.move(job, JobState.ENDED, remote=None, detail="nothing of it was sent", now=now)
+
+    def write_off(self, job: int, why: Failure, now: float) -> Amount:
+        """End a job of which nothing more will be heard: its open attempts are forfeited; what they held."""
+        held = Amount()
+        for (attempt,) in self._books.connection.execute(SQL["job_attempts"], (job,)).fetchall():
+            held += self._books.seat(attempt).need
+            self._books.forfeit(attempt, why, now)
+        self.move(job, JobState.ENDED, remote=None, detail=f"written off: {why.detail}", now=now)
+        return held
 
     def adopt(self, places: Collection[Place]) -> tuple[Job, ...]:
         """Become the owner of the jobs at these places that ended processes of this experiment left standing."""

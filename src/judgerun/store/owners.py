@@ -12,9 +12,12 @@ import os
 from collections.abc import Mapping
 from functools import partial
 
-from judgerun.errors import InvariantBroken
+from judgerun.errors import InvariantBroken, Problem, Refused
 from judgerun.ledger.budget import Budget
+from judgerun.ledger.entry import Amount
+from judgerun.model.money import format_usd
 from judgerun.model.reply import Billable, Cause, Failure
+from judgerun.ports import JobState
 from judgerun.store.books import Books
 from judgerun.store.jobs import JobBooks
 from judgerun.store.locks import Locks
@@ -72,6 +75,30 @@ class Owners:
                 forfeited += self._clear(owner, DIED, now)
                 self._books.connection.execute(SQL["close_owner"], (now, owner))
         return forfeited
+
+    def write_off(self, job: int, *, experiment: str, because: str, now: float) -> Amount:
+        """End a job of an experiment that its provider no longer knows: its open attempts are forfeited, on the record; what they
+        held. Refused without a reason, when the job has ended or is none, and while a process has it.
+        """
+        self.recover(now)
+        row = self._books.connection.execute(SQL["job_owner"], (job, experiment)).fetchone()
+        state, provider, remote, left = row or (None, None, None, False)
+        wrong, right = "", ""
+        if not because.strip():
+            wrong, right = "is written off for no reason", "--because TEXT"
+        elif state is None:
+            wrong, right = f"is not a job of {experiment}", f"judgerun jobs {experiment}"
+        elif state == JobState.ENDED:
+            wrong, right = "has ended", "a job that has not"
+        elif not left:
+            wrong, right = "is in the hands of a process that runs", f"judgerun stop {experiment} first"
+        if wrong:
+            raise Refused(Problem("cache.db", f"job {job}", wrong, right))
+        why = Failure(cause=Cause.TIMED_OUT, billable=Billable.UNKNOWN, detail=because)
+        held = self._jobs.write_off(job, why, now)
+        told = f"job {job} at {provider} ({remote or 'it told no id'}), {held.calls} calls, {format_usd(held.nanos)} USD: {because}"
+        self._books.note("forfeit", experiment, told, now)
+        return held
 
     def ask_stop(self, experiment: str, now: float) -> int:
         """Ask the living processes of an experiment to drain; how many there are."""

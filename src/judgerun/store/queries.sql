@@ -170,11 +170,23 @@ select coalesce(sum(a.tokens_expected), 0)
 from job j indexed by job_open join attempt a on a.job = j.id and a.open = 1
 where j.state <> 'ended' and j.provider = ? and coalesce(?, j.model) = j.model;
 
--- jobs_of: open jobs of an experiment
-select j.id, j.provider, j.model, j.state, j.detail, j.at, j.submitted,
-       (select count(*) from attempt a where a.job = j.id and a.open = 1)
-from job j indexed by job_open join owner o on o.id = j.owner
-where j.state <> 'ended' and o.experiment = ? order by j.id;
+-- jobs_of: jobs of an experiment, those that have ended only when asked for, with what of them is open
+select j.id, j.owner, j.provider, j.deployment, j.model, j.state, j.remote, j.detail, j.at, j.submitted, count(a.id),
+       coalesce(sum(a.need_nanos), 0)
+from job j join owner o on o.id = j.owner left join attempt a on a.job = j.id and a.open = 1
+where o.experiment = ? and (? or j.state <> 'ended') group by j.id order by j.id;
+
+-- job_closed: closed attempts of each job of an experiment
+select a.job, count(*) from attempt a join account c on c.id = a.account
+where a.job is not null and a.open = 0 and c.experiment = ? group by a.job;
+
+-- job_owner: state, provider and provider's id of a job of an experiment, and whether its process has ended
+select j.state, j.provider, j.remote, o.closed is not null
+from job j join owner o on o.id = j.owner where j.id = ? and o.experiment = ?;
+
+-- open_jobs: experiment, provider and process of each job that has not ended
+select o.experiment, j.provider, j.owner
+from job j indexed by job_open join owner o on o.id = j.owner where j.state <> 'ended' order by j.id;
 
 -- add_idle: waiting adds up over an experiment's life
 insert into idle (experiment, cause, seconds) values (?, ?, ?)

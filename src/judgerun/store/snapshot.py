@@ -20,7 +20,7 @@ from judgerun.ledger.budget import UNITS
 from judgerun.model.kept import Kept, Lost
 from judgerun.model.reply import Reply
 from judgerun.model.request import RequestKey
-from judgerun.ports import JobState, Standing
+from judgerun.ports import JobState, Place, Standing
 from judgerun.store import rows
 from judgerun.store.locks import Locks
 from judgerun.store.queries import SQL
@@ -74,17 +74,19 @@ class Sealed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenJob:
-    """A job that has not ended. `told` is the provider's own word for how it stands, the last that was heard."""
+class KeptJob:
+    """A job. `told` is the provider's own word for how it stands, the last that was heard, or why it ended."""
 
     id: int
-    provider: str
-    model: str
+    owner: int
+    place: Place
     state: JobState
+    remote: str | None  # the provider's id of it
     told: str | None
     at: float  # Unix time of its first reservation
     submitted: float | None
     calls: int  # attempts that are open
+    held: int  # nano-dollars, by them
 
 
 class Snapshot:
@@ -205,14 +207,23 @@ class Snapshot:
         finally:
             locks.close()
 
-    def jobs(self, experiment: str) -> list[OpenJob]:
-        """The jobs of an experiment that have not ended, whether or not a process collects them."""
+    def jobs(self, experiment: str, *, ended: bool = False) -> list[KeptJob]:
+        """The jobs of an experiment that have not ended, whether or not a process collects them; with `ended` all of them."""
         return [
-            OpenJob(
-                id=id, provider=provider, model=model, state=JobState(state), told=told, at=at, submitted=submitted, calls=calls
+            KeptJob(
+                id=id, owner=owner, place=Place(*place), state=JobState(state), remote=remote, told=told, at=at,
+                submitted=submitted, calls=calls, held=held,
             )
-            for id, provider, model, state, told, at, submitted, calls in self._all("jobs_of", (experiment,))
+            for id, owner, *place, state, remote, told, at, submitted, calls, held in self._all("jobs_of", (experiment, ended))
         ]  # fmt: skip
+
+    def open_jobs(self) -> list[tuple[str, str, int]]:
+        """(experiment, provider, owner) of each job of the cache that has not ended."""
+        return self._all("open_jobs")
+
+    def closed(self, experiment: str) -> dict[int, int]:
+        """How many attempts of each job of an experiment are closed; a job without one is left out."""
+        return dict(self._all("job_closed", (experiment,)))
 
     def progress(self, experiment: str) -> list[tuple[int, float, str]]:
         """(owner, time, JSON) last said by each process of an experiment that has not closed its row."""

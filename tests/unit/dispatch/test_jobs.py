@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -30,8 +30,8 @@ from judgerun.model.kept import Kept, Lost
 from judgerun.model.lane import LaneSpec
 from judgerun.model.profile import JobLimits
 from judgerun.model.reply import Billable, Cause, Failure
-from judgerun.model.request import Request
-from judgerun.ports import Look
+from judgerun.model.request import Request, RequestKey
+from judgerun.ports import Answer, Look
 from judgerun.simulate import virtual
 from judgerun.store.inline import Inline
 
@@ -388,6 +388,57 @@ def test_a_key_that_is_not_taken_closes_the_provider_and_its_jobs_stand(bench: B
     assert bench.states() == ["submitted"]
     bench.jobs = FakeJobs
     assert virtual.run(_later(bench)) == DONE
+
+
+@pytest.mark.parametrize("stops", [(), (30.0,)], ids=["while it runs", "before it is collected"])
+def test_what_a_cancelled_job_did_not_do_is_asked_again(bench: Bench, stops: tuple[float, ...]) -> None:
+    """Somebody cancels a job at the provider: what it did is kept, the rest goes in another, whether its cells came before the
+    results or after them; a try counts.
+    """
+
+    class Cancelled(FakeJobs):
+        async def collect(
+            self, job: str, requests: Sequence[Request], *, timeout_s: float
+        ) -> Mapping[RequestKey, Answer] | Failure:
+            remote = self.batches.jobs[job]
+            if job == "remote-1":
+                remote.fates.update(dict.fromkeys([request.key for request in remote.requests[1:]], "cancelled"))
+            return await super().collect(job, requests, timeout_s=timeout_s)
+
+    bench.jobs = Cancelled
+    if stops:
+        virtual.run(bench.run(stops=stops))
+    assert virtual.run(_later(bench)) == DONE
+    assert bench.sizes == [4, 3]
+    assert all(isinstance(outcome, Kept) for outcome in bench.flow.outcomes.values())
+    assert bench.spend() == (4 * COST, 0, 0)
+    assert bench.batches.findings == []
+
+
+@pytest.mark.parametrize("status", [404, 405])
+def test_where_there_is_no_batch_api_the_lane_closes_at_once(bench: Bench, status: int) -> None:
+    """The address does not know a submit, or the model: one submit, exit 9 with the provider's words, nothing held, cells
+    pending; other models of the provider go on, by calls and in jobs.
+    """
+    submits: list[int] = []
+
+    class Absent(FakeJobs):
+        async def submit(self, requests: Sequence[Request], *, token: str, timeout_s: float) -> str | Failure:
+            if requests[0].payload["model"] != "id-a":
+                return await super().submit(requests, token=token, timeout_s=timeout_s)
+            submits.append(len(requests))
+            return Failure(cause=Cause.REJECTED, billable=Billable.NO, status=status, detail="no such path")
+
+    bench.jobs, bench.rows, bench.limits = Absent, 20, replace(LIMITS, requests=8)
+    bench.arms = (Arm(name="a", model=A), Arm(name="b", model=B), Arm(name="c", model=replace(A, name="c", model="c")))
+    ending = virtual.run(bench.run())
+    assert ending.code is Exit.PROVIDER
+    assert ending.reason == f"lab: jobs of model a are not taken: rejected (http {status}): no such path"
+    assert submits == [8]
+    assert {condition for condition, _ in bench.flow.outcomes} == {"solve/b@rows", "solve/c@rows"}
+    assert len(bench.flow.outcomes) == 40
+    assert bench.spend()[2] == 0
+    assert set(bench.states()) == {"ended"}
 
 
 # -- other runs
