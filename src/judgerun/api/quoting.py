@@ -57,6 +57,7 @@ class Quoted:
             "worst_usd": format_usd(held.worst),
             "bound_usd": format_usd(held.bound),
             "seconds": round(held.seconds, 1),
+            "days": held.days,
             "budget": {
                 "name": self.budget,
                 "cap_usd": format_usd(self.cap),
@@ -86,6 +87,7 @@ def _line(line: Line) -> dict[str, Any]:
         "worst_usd": format_usd(line.worst),
         "bound_usd": format_usd(line.bound),
         "seconds": round(line.seconds, 1),
+        "days": line.days,
     }
 
 

@@ -83,7 +83,7 @@ def ordered(experiment: Experiment) -> list[Stage]:
     done: list[Stage] = []
     while left:
         placed = {stage.name for stage in done}
-        ready = [stage for stage in left if all(name in placed for name in _needs(stage) if name in names)]
+        ready = [stage for stage in left if all(name in placed for name in needs(stage) if name in names)]
         if not ready:
             circle = ", ".join(stage.name for stage in left)
             raise Refused(
@@ -94,7 +94,8 @@ def ordered(experiment: Experiment) -> list[Stage]:
     return done
 
 
-def _needs(stage: Stage) -> tuple[str, ...]:
+def needs(stage: Stage) -> tuple[str, ...]:
+    """The stages and data tables that a stage reads or joins."""
     return (*stage.feeds, *(joined(stage) if isinstance(stage, Chat) else ()))
 
 

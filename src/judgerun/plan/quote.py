@@ -9,7 +9,7 @@ from math import ceil
 from judgerun.errors import Problem, invariant
 from judgerun.ledger.entry import Amount
 from judgerun.ledger.prices import SERVICES, Price
-from judgerun.model.experiment import Embed, Model
+from judgerun.model.experiment import Embed, Experiment, Model
 from judgerun.model.kept import Cell
 from judgerun.model.lane import LaneSpec
 from judgerun.model.money import Nanos
@@ -17,6 +17,7 @@ from judgerun.model.profile import Profile
 from judgerun.model.reply import Usage
 from judgerun.plan.counts import Counts
 from judgerun.plan.flow import Flow
+from judgerun.plan.graph import needs, ordered
 from judgerun.plan.outlook import Outlook
 from judgerun.plan.tally import Tally
 
@@ -53,7 +54,8 @@ class Line:
     expected: Nanos
     worst: Nanos
     bound: Nanos
-    seconds: float  # alone, at the lanes' rates
+    seconds: float  # alone, at the lanes' rates; 0 in the batch lane
+    days: int  # the most that its jobs may take; 0 where it has none to send
     longest: int  # the largest input bound of a call, in tokens
 
 
@@ -63,7 +65,8 @@ class Quote:
 
     lines: tuple[Line, ...]
     counts: tuple[Counts, ...]
-    seconds: float
+    seconds: float  # of calls
+    days: int = 0  # the most that jobs may take, those of dependent stages one after the other
     problems: tuple[Problem, ...] = ()
     digest: str = ""  # of the plan, as far as it is known
 
@@ -147,6 +150,7 @@ def quote(
         lines=lines,
         counts=flow.counts(),
         seconds=_seconds(lines, terms),
+        days=_days(lines, flow.experiment),
         problems=tuple(dict.fromkeys(problems)),
         digest=flow.digest,
     )
@@ -257,6 +261,7 @@ def _line(
         bound = total.bound + unknown * terms.price.bound(longest, most)
         expected = min(worst, _expected(terms.price, sent, inputs, output))
     counts = tally.counts()
+    own, jobs = _lanes(terms.model, lanes), terms.model.lane == "batch"
     return Line(
         condition=tally.condition,
         stage=tally.stage,
@@ -270,7 +275,8 @@ def _line(
         expected=expected,
         worst=worst,
         bound=bound,
-        seconds=_time(sent, inputs + sent * output, output, _lanes(terms.model, lanes), embed),
+        seconds=0.0 if jobs else _time(sent, inputs + sent * output, output, own, embed),
+        days=_rounds(inputs, own) if jobs and sent else 0,
         longest=longest,
     )
 
@@ -303,6 +309,23 @@ def _time(calls: int, tokens: int, output: int, lanes: tuple[LaneSpec, ...], emb
         if lane.requests_per_day:
             slowest = max(slowest, 86_400 * (ceil(sends / lane.requests_per_day) - 1))
     return slowest
+
+
+def _rounds(inputs: int, lanes: tuple[LaneSpec, ...]) -> int:
+    """How many jobs follow each other where so many tokens may be enqueued at once; each may take a day."""
+    return max((ceil(inputs / lane.enqueued_tokens) for lane in lanes if lane.enqueued_tokens), default=1)
+
+
+def _days(lines: tuple[Line, ...], experiment: Experiment) -> int:
+    """Stages that depend on each other follow each other, at the pace of the slowest of their conditions."""
+    own: dict[str, int] = {}
+    for line in lines:
+        own[line.stage] = max(own.get(line.stage, 0), line.days)
+    whole: dict[str, int] = {}
+    for stage in ordered(experiment):
+        before = max((whole.get(name, 0) for name in needs(stage)), default=0)
+        whole[stage.name] = own.get(stage.name, 0) + before
+    return max(whole.values(), default=0)
 
 
 def _seconds(lines: tuple[Line, ...], terms: Mapping[str, Terms]) -> float:

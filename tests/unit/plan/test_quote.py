@@ -204,6 +204,36 @@ def test_time_is_set_by_the_tightest_lane() -> None:
     assert quoted(lab, lanes=own).seconds == 240.0
 
 
+def test_jobs_take_up_to_a_day_for_each_stage_that_waits_for_another() -> None:
+    """In the batch lane the pace of calls says nothing: stages that depend on each other add up, others do not, and where little
+    may be enqueued one job follows the other; what is bought takes no time.
+    """
+    stages = [
+        chat(
+            "solve",
+            "rows",
+            arm("s", "p", "Solve {{ text }}", given={"lane": "batch"}),
+            arm("c", "p", "Solve {{ text }}"),
+        ),
+        chat("other", "rows", arm("o", "p", "Say {{ text }}", given={"lane": "batch"})),
+        chat("grade", "solve", arm("g", "q", "Grade {{ solve.reply }}", given={"lane": "batch"})),
+    ]
+    lab = Lab(stages=stages, tables=[numbered("rows", 10)], answer=lambda request: kept("7"))
+    held = quoted(lab, lanes={"lab": LaneSpec(name="lab", concurrency=1)})
+    assert [(one.stage, one.model, one.days, one.seconds > 0) for one in held.lines] == [
+        ("solve", "s", 1, False),
+        ("solve", "c", 0, True),
+        ("other", "o", 1, False),
+        ("grade", "g", 1, False),
+        ("grade", "g", 1, False),
+    ]
+    assert held.days == 2
+    assert held.seconds == line(held, "solve").seconds + held.lines[1].seconds
+    assert quoted(lab, lanes={"lab": LaneSpec(name="lab", enqueued_tokens=100)}).days > 4
+    lab.run()
+    assert quoted(lab).days == 0
+
+
 def test_an_embedding_stage_and_what_follows_is_quoted() -> None:
     """Texts are priced as they are; the judge of candidates by the documents; variants by what their writer may say."""
     schema = {"properties": {"v": {"type": "array", "maxItems": 3}}}
