@@ -105,7 +105,7 @@ def aged(project: Project, *, today: date) -> tuple[Problem, ...]:
     for model in project.experiment.models:
         price = project.price(model, today)
         if price is not None and price.stale(today):
-            name = model.provider.price_as or f"{model.provider.name}/{model.model}"
+            name = model.priced_as
             wrong = f"its price was checked on {price.checked}, {price.age(today)} days ago"
             found[name] = Problem(
                 "budgets/prices.toml",

@@ -232,7 +232,7 @@ class Project:
             return (Price(rates=place.price, source="experiment.toml"),)
         if place.dialect == "local":
             return (Price(rates=FREE, source="local"),)
-        rows = self.sheet.rows.get(sheet_name(place.price_as or f"{place.name}/{model.model}"), ())
+        rows = self.sheet.rows.get(sheet_name(model.priced_as), ())
         usual = bool(place.builtin or place.price_as) and not model.extra.keys() & set(SERVICES)
         return tuple(price for price in rows if usual or price.written)
 

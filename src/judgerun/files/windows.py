@@ -11,8 +11,7 @@ from judgerun.model.experiment import Model
 def context_window(model: Model) -> int | None:
     """Input and output tokens that fit into a call, where the package knows the model by its exact id; else None."""
     place = model.provider
-    name = place.price_as or (f"{place.name}/{model.model}" if place.builtin else "")
-    return _windows().get(sheet_name(name))
+    return _windows().get(sheet_name(model.priced_as)) if place.builtin or place.price_as else None
 
 
 @cache

@@ -126,6 +126,11 @@ class Model:
     tokenizer: str | None = None  # "server", "tiktoken:NAME" or a tokenizer.json: counts tokens for reservations
     lane: Literal["batch"] | None = None  # sent through the provider's batch API, at its discount
 
+    @property
+    def priced_as(self) -> str:
+        """The name of its price: `provider/model`."""
+        return self.provider.price_as or f"{self.provider.name}/{self.model}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:

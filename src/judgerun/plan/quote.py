@@ -189,7 +189,7 @@ class Terms:
         found = []
         if self.price is None:
             right = "a row in budgets/prices.toml, or `price` or `price_as` on its provider"
-            wrong = f"no price of {self.model.provider.price_as or place} is known"
+            wrong = f"no price of {self.model.priced_as} is known"
             for service in self.model.extra.keys() & set(SERVICES):
                 wrong += f" with extra.{service}"
             if self.model.lane == "batch":

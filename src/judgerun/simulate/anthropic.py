@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
+from judgerun.simulate import spoil
 from judgerun.simulate.ask import EFFORTS, Ask, Body, Call, Given, Kind, Refused, Stated, Trouble, Wrong, whole, words
 from judgerun.simulate.events import Stream, event, pieces
 
@@ -219,18 +220,6 @@ def _finish_missing(body: Body) -> None:
     del body["stop_reason"]
 
 
-def _usage_missing(body: Body) -> None:
-    del body["usage"]
-
-
-def _usage_zero(body: Body) -> None:
-    body["usage"] = {name: 0 for name, value in body["usage"].items() if isinstance(value, int)}
-
-
-def _other_model(body: Body) -> None:
-    body["model"] += "-other"
-
-
 def _reasoning_content(body: Body) -> None:
     text = "".join(block["text"] for block in body["content"] if block["type"] == "text")
     body["content"] = [{"type": "thinking", "thinking": text, "signature": "c2lnbmVk"}]
@@ -239,8 +228,8 @@ def _reasoning_content(body: Body) -> None:
 SPOILS: Mapping[str, Callable[[Body], None]] = {
     "no_choices": _no_choices,
     "finish_missing": _finish_missing,
-    "usage_missing": _usage_missing,
-    "usage_zero": _usage_zero,
-    "other_model": _other_model,
+    "usage_missing": spoil.usage_missing,
+    "usage_zero": spoil.usage_zero,
+    "other_model": spoil.other_model,
     "reasoning_content": _reasoning_content,
 }

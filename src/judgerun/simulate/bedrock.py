@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
+from judgerun.simulate import spoil
 from judgerun.simulate.ask import Ask, Body, Call, Given, Kind, Refused, Stated, Trouble, Wrong, whole, words
 
 _MODEL = "/model/{model:.+}"
@@ -128,10 +129,6 @@ def _finish_missing(body: Body) -> None:
     del body["stopReason"]
 
 
-def _usage_missing(body: Body) -> None:
-    del body["usage"]
-
-
 def _usage_zero(body: Body) -> None:
     body["usage"] = dict.fromkeys(body["usage"], 0)
 
@@ -145,7 +142,7 @@ def _reasoning_content(body: Body) -> None:
 SPOILS: Mapping[str, Callable[[Body], None]] = {
     "no_choices": _no_choices,
     "finish_missing": _finish_missing,
-    "usage_missing": _usage_missing,
+    "usage_missing": spoil.usage_missing,
     "usage_zero": _usage_zero,
     "reasoning_content": _reasoning_content,
 }

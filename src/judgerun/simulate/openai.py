@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from judgerun.simulate import forms
+from judgerun.simulate import forms, spoil
 from judgerun.simulate.ask import (
     DIMENSIONS_MAX,
     EFFORTS,
@@ -234,18 +234,6 @@ def _finish_missing(body: Body) -> None:
     del body["choices"][0]["finish_reason"]
 
 
-def _usage_missing(body: Body) -> None:
-    del body["usage"]
-
-
-def _usage_zero(body: Body) -> None:
-    body["usage"] = {name: 0 for name, value in body["usage"].items() if isinstance(value, int)}
-
-
-def _other_model(body: Body) -> None:
-    body["model"] += "-other"
-
-
 def _duplicate(body: Body) -> None:
     body["choices" if "choices" in body else "data"] *= 2
 
@@ -274,9 +262,9 @@ def vector_permuted(body: Body) -> None:
 SPOILS: Mapping[str, Callable[[Body], None]] = {
     "no_choices": _no_choices,
     "finish_missing": _finish_missing,
-    "usage_missing": _usage_missing,
-    "usage_zero": _usage_zero,
-    "other_model": _other_model,
+    "usage_missing": spoil.usage_missing,
+    "usage_zero": spoil.usage_zero,
+    "other_model": spoil.other_model,
     "duplicate": _duplicate,
     "reasoning_content": _reasoning_content,
     "vector_size": vector_size,

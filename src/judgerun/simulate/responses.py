@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from judgerun.simulate import openai
+from judgerun.simulate import openai, spoil
 from judgerun.simulate.ask import EFFORTS, Ask, Body, Call, Given, Kind, Refused, Wrong, whole, words
 from judgerun.simulate.events import Stream, event, pieces
 
@@ -143,14 +143,6 @@ def _usage_missing(body: Body) -> None:
     body["usage"] = None
 
 
-def _usage_zero(body: Body) -> None:
-    body["usage"] = {name: 0 for name, value in body["usage"].items() if isinstance(value, int)}
-
-
-def _other_model(body: Body) -> None:
-    body["model"] += "-other"
-
-
 def _reasoning_content(body: Body) -> None:
     text = "".join(part.get("text", "") for item in body["output"] for part in item.get("content", ()))
     shown = {"type": "reasoning_text", "text": text}
@@ -161,7 +153,7 @@ SPOILS: Mapping[str, Callable[[Body], None]] = {
     "no_choices": _no_choices,
     "finish_missing": _finish_missing,
     "usage_missing": _usage_missing,
-    "usage_zero": _usage_zero,
-    "other_model": _other_model,
+    "usage_zero": spoil.usage_zero,
+    "other_model": spoil.other_model,
     "reasoning_content": _reasoning_content,
 }

@@ -1,4 +1,4 @@
-"""Spoil: what a fault does to an answer whatever the dialect: to what was made, and to the bytes of its body."""
+"""Spoil: what a fault does to an answer in more than one dialect: to what was made, to its body, and to the bytes of that."""
 
 from __future__ import annotations
 
@@ -42,6 +42,21 @@ def _tagged(ask: Ask, given: Given) -> None:
     given.visible = tokens(given.text)
     if given.text != whole:
         given.finish = "length"
+
+
+def usage_missing(body: Body) -> None:
+    """A body whose `usage` is left out."""
+    del body["usage"]
+
+
+def usage_zero(body: Body) -> None:
+    """A body whose `usage` counts nothing."""
+    body["usage"] = {name: 0 for name, value in body["usage"].items() if isinstance(value, int)}
+
+
+def other_model(body: Body) -> None:
+    """A body whose `model` is not the one that was asked for."""
+    body["model"] += "-other"
 
 
 def written(fault: str | None, raw: bytes, error: Refused) -> bytes:
