@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from fakes.place import Place, at_home, lines, stated
 from fakes.simulator import Simulator, simulator
+from judgerun.cli import rehearsal
 from judgerun.dispatch.clock import WallClock
 from judgerun.files.budgets import find_budget
+from judgerun.simulate.server import Simulator as Simulated
 from judgerun.store.inline import Inline
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 ROWS = lines(*({"id": f"r{n}", "text": f"text {n}"} for n in range(12)))
 PROMPT = "{{ id }} {{ text }}\n" + stated(v=1)
@@ -138,6 +146,38 @@ def test_an_interrupted_rehearsal_goes_on_and_a_changed_one_starts_anew(place: P
     place.do("run", "--rehearse", fine=(3,))
     place.write(SOLVE, {**FILES, "essay.md": "Third: " + ESSAY}, head=KEYED)
     assert not place.do("run", "--rehearse", fine=(3,)).json["rehearsal"]["resumed"]
+
+
+class Interrupting(Simulated):
+    """A simulated provider that asks its process to stop at its fourth call."""
+
+    def app(self) -> web.Application:
+        """As usual, with the signals."""
+        calls = count(1)
+
+        @web.middleware
+        async def interrupt(request: web.Request, handler: Handler) -> web.StreamResponse:
+            if next(calls) == 4:
+                os.kill(os.getpid(), signal.SIGINT)
+            return await handler(request)
+
+        made = super().app()
+        made.middlewares.append(interrupt)
+        return made
+
+
+def test_ctrl_c_drains_a_rehearsal_which_then_goes_on(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first Ctrl-C ends a rehearsal with 130 and what it knows so far; the same command makes the rest."""
+    place.write(SOLVE, FILES, head=KEYED)
+    place.budget("[openai]\nconcurrency = 2\n", "lanes.toml")
+    with monkeypatch.context() as patch:
+        patch.setattr(rehearsal, "Simulator", Interrupting)
+        told = place.do("run", "--rehearse", fine=(130,)).json
+    assert 4 <= told["cells"]["done"] < 12
+    whole = place.do("run", "--rehearse").json
+    assert whole["rehearsal"]["resumed"]
+    assert whole["attempts"] == 12
+    assert whole["spend"]["forfeited_usd"] == "0.00"
 
 
 def test_a_part_of_an_experiment_is_not_rehearsed(place: Place) -> None:

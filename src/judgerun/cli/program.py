@@ -60,7 +60,7 @@ def execute(argv: list[str]) -> Exit:
         return words.error(StoreError(f"{error.filename or 'a file'}: cannot be written or read: {error.strerror}"))
     except Exception as error:  # noqa: BLE001 - our bug: told with its traceback, scrubbed, and the process ends
         return words.error(error)
-    return code if isinstance(code, Exit) else Exit.DONE
+    return Exit.DONE if code is None else Exit(code)  # of an interrupted command typer itself makes the number 130
 
 
 def _misused(words: Words, error: Any) -> Exit:

@@ -62,7 +62,7 @@ async def _rehearse(
             _clear(there.workspace.cache)
         clock = virtual.LoopClock(start)
         began = clock.now()
-        result = await run(there, budget=budget, yes=True, world=World(clock=clock, inline=True), log=log)
+        result = await run(there, budget=budget, yes=True, signals=True, world=World(clock=clock, inline=True), log=log)
         return Rehearsed(result=result, seconds=clock.now() - began, resumed=resumed)
 
 
