@@ -277,7 +277,8 @@ class Driver:
         self._room.sending[task] = None
         try:
             answer = await provider.send(claim.requests, timeout_s=work.route.timeout_s, attempt=attempt)
-            self._room.progress.news += work.route.stated.learn(answer.limits)
+            if answer.limits:
+                self._room.progress.news += work.route.stated.learn(answer.limits)
             return answer, claims.closing(claim, attempt, answer, price, at=self._given.clock.wall())
         except asyncio.CancelledError:
             # Only `Room.abandon` cancels work, and only here; the answer, if one comes, will not be read.

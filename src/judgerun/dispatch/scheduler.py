@@ -63,7 +63,7 @@ class Scheduler:
         """Take and start cells until the window is full or nothing is ready; called whenever either may have changed."""
         with self._room.contained():
             self._take()
-            self._keeper.pump(stalled=not self._later, last=self._flow.drained and not self._tasks)
+            self._keeper.pump(stalled=not self._later, last=not self._tasks and self._flow.drained)
         self._measure()
         if not self._tasks and not self._others and not self._later:
             self._over.set()
