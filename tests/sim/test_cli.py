@@ -390,7 +390,7 @@ def test_what_may_have_been_billed_is_forfeited(place: Path, tmp_path: Path) -> 
 
 def test_interrupt_drains_and_resume_buys_nothing_twice(place: Path, tmp_path: Path) -> None:
     """SIGINT once: what is in flight finishes, exit 130, nothing is held; the next run completes without buying twice."""
-    with simulator(tmp_path / "bill.jsonl", seed=6, pace=8.0) as provider:
+    with simulator(tmp_path / "bill.jsonl", seed=6, pace=40.0) as provider:
         words = [str(JUDGERUN), "run", "tone", "--json", "--workspace", str(place)]
         process = subprocess.Popen(
             words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ(provider.url)
@@ -410,7 +410,7 @@ def test_interrupt_drains_and_resume_buys_nothing_twice(place: Path, tmp_path: P
 
 def test_stop_from_another_terminal_drains(place: Path, tmp_path: Path) -> None:
     """`judgerun stop` makes the running process end with 130 and its calls finished; with none running it says so."""
-    with simulator(tmp_path / "bill.jsonl", seed=6, pace=8.0) as provider:
+    with simulator(tmp_path / "bill.jsonl", seed=6, pace=40.0) as provider:
         words = [str(JUDGERUN), "run", "tone", "--json", "--workspace", str(place)]
         process = subprocess.Popen(
             words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ(provider.url)
@@ -613,7 +613,7 @@ def test_a_caller_that_breaks_leaves_no_hold(place: Path, tmp_path: Path, monkey
     forfeited, and the next run goes on.
     """
     monkeypatch.setenv("SIM_KEY", CANARY)
-    with simulator(tmp_path / "bill.jsonl", seed=6, pace=8.0) as provider:
+    with simulator(tmp_path / "bill.jsonl", seed=6, pace=40.0) as provider:
         monkeypatch.setenv("SIM_URL", provider.url)
         experiment = judgerun.load(place / "prompts" / "tone")
 
