@@ -50,7 +50,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Held:
+class Job:
     """A job of this run, its own or adopted. As a waiter it waits for all of its cells, and only a stop of the run or of its
     provider ends that: what was submitted is paid for, whatever becomes of its conditions.
     """
@@ -87,11 +87,11 @@ class Collector:
     room: Room
     cells: dict[RequestKey, Cell | None]
     again: Callable[[Cell, float], None]
-    refused: Callable[[Held, Failure, list[Cell]], bool]
+    refused: Callable[[Job, Failure, list[Cell]], bool]
     settling: int = 0  # jobs whose results are being handed on: they may bring new cells
     _tried: dict[RequestKey, Tries] = field(default_factory=dict)
 
-    async def follow(self, job: Held) -> None:
+    async def follow(self, job: Job) -> None:
         """Until the job has ended. Raises Ended when it must be left standing."""
         while job.state is not JobState.ENDED:
             if job.pause:
@@ -101,7 +101,7 @@ class Collector:
 
     # -- to the provider
 
-    async def submit(self, job: Held) -> None:
+    async def submit(self, job: Job) -> None:
         """Hand the job over, once. A run that was stopped in the meantime sends nothing. Raises Ended when it was, or is."""
         lines = self.room.given.store.lines(job.id)
         if self.room.halted:
@@ -116,7 +116,7 @@ class Collector:
         elif said.billable is Billable.NO:
             await self._undone(job, said)
 
-    async def _find(self, job: Held) -> None:
+    async def _find(self, job: Job) -> None:
         """Ask for a job that may have been submitted."""
         requests = await self._requests(self.room.given.store.lines(job.id))
         timeout_s = self._timeout(job)
@@ -130,7 +130,7 @@ class Collector:
         else:
             await self._undone(job, UNFOUND)
 
-    async def _look(self, job: Held) -> None:
+    async def _look(self, job: Job) -> None:
         """Ask how a job stands, and collect it when it has ended."""
         assert job.remote is not None
         look = await self._ask(self._jobs(job).look(job.remote, timeout_s=LOOK_TIMEOUT_S))
@@ -147,11 +147,11 @@ class Collector:
         else:
             await self._collect(job, job.remote)
 
-    async def _submitted(self, job: Held, remote: str) -> None:
+    async def _submitted(self, job: Job, remote: str) -> None:
         job.remote, job.pause, job.failing = remote, POLL_FIRST_S, None
         await self._move(job, JobState.SUBMITTED, remote=remote)
 
-    def _trouble(self, job: Held, failure: Failure) -> None:
+    def _trouble(self, job: Job, failure: Failure) -> None:
         """A job cannot be looked at: again later, until that has lasted for too long. Then it stands for a later run."""
         room, now = self.room, self.room.given.clock.now()
         why = room.scrub(says(failure))
@@ -181,7 +181,7 @@ class Collector:
 
     # -- the end of a job
 
-    async def _undone(self, job: Held, failure: Failure) -> None:
+    async def _undone(self, job: Job, failure: Failure) -> None:
         """Nothing of the job was done, or will be: every attempt is void, and its cells are tried anew."""
         lines = self.room.given.store.lines(job.id)
         for some in _chunks(lines):
@@ -195,7 +195,7 @@ class Collector:
         for cell in cells:
             await self._failed(cell, failure)
 
-    async def _collect(self, job: Held, remote: str) -> None:
+    async def _collect(self, job: Job, remote: str) -> None:
         """Close every attempt that is still open by what the provider says of it, and hand the replies on."""
         lines = self.room.given.store.lines(job.id)
         requests = await self._requests(lines)
@@ -215,7 +215,7 @@ class Collector:
             self.settling -= 1
 
     async def _settle(
-        self, job: Held, some: Sequence[tuple[Line, Request]], answers: Mapping[RequestKey, Answer], price: Price
+        self, job: Job, some: Sequence[tuple[Line, Request]], answers: Mapping[RequestKey, Answer], price: Price
     ) -> None:
         """One commit of closings, and what follows from them."""
         room, wall = self.room, self.room.given.clock.wall()
@@ -236,7 +236,7 @@ class Collector:
         if room.gates.due(room.resolved - before):
             await room.look_at_gates()
 
-    def _answered(self, job: Held, cell: Cell | None, closing: Closing) -> None:
+    def _answered(self, job: Job, cell: Cell | None, closing: Closing) -> None:
         room = self.room
         room.answered[job.provider] = room.answered.get(job.provider, 0) + 1
         room.progress.trouble.pop(job.provider, None)
@@ -277,11 +277,11 @@ class Collector:
             room.progress.count(now=now, tokens=closing.amount.tokens if closing.kind is EntryKind.SETTLE else 0)
         return any(one.overrun for one in closed)
 
-    async def _move(self, job: Held, state: JobState, *, remote: str | None = None, detail: str | None = None) -> None:
+    async def _move(self, job: Job, state: JobState, *, remote: str | None = None, detail: str | None = None) -> None:
         await self.room.given.store.move(job.id, state, remote=remote, detail=detail)
         job.state = state
 
-    async def _end(self, job: Held, why: str) -> None:
+    async def _end(self, job: Job, why: str) -> None:
         await self._move(job, JobState.ENDED, detail=why)
 
     async def _requests(self, lines: Sequence[Line]) -> list[Request]:
@@ -294,10 +294,10 @@ class Collector:
             await asyncio.sleep(0)  # fifty thousand bodies must not keep the loop from its sockets
         return found
 
-    def _jobs(self, job: Held) -> Jobs:
+    def _jobs(self, job: Job) -> Jobs:
         return jobs_of(self.room, job.provider)
 
-    def _timeout(self, job: Held) -> float:
+    def _timeout(self, job: Job) -> float:
         return self.room.lanes.route(job.provider, job.model.name).timeout_s
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from judgerun.dispatch import claim as claims
-from judgerun.dispatch.collect import CHUNK, POLL_FIRST_S, POLL_MAX_S, Held
+from judgerun.dispatch.collect import CHUNK, POLL_FIRST_S, POLL_MAX_S, Job
 from judgerun.dispatch.money import Scope
 from judgerun.dispatch.progress import WaitCause
 from judgerun.dispatch.room import Room
@@ -54,7 +54,7 @@ class Filler:
         *,
         cells: dict[RequestKey, Cell | None],
         held: Callable[[Cell], None],
-        begin: Callable[[Tray, Held], None],
+        begin: Callable[[Tray, Job], None],
     ) -> None:
         self._room = room
         self._given = room.given
@@ -164,8 +164,8 @@ class Filler:
             case Decision.RATE:
                 raise InvariantBroken("a job counts in no rate window")
 
-    def _job(self, tray: Tray, filling: Filling, number: int) -> Held:
-        return Held(
+    def _job(self, tray: Tray, filling: Filling, number: int) -> Job:
+        return Job(
             id=number,
             place=Place(tray.provider, tray.model.provider.key_part, tray.model.name),
             model=tray.model,

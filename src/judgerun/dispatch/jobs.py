@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from judgerun.dispatch.collect import POLL_FIRST_S, POLL_MAX_S, Collector, Held, jobs_of
+from judgerun.dispatch.collect import POLL_FIRST_S, POLL_MAX_S, Collector, Job, jobs_of
 from judgerun.dispatch.fill import Filler, Waiting
 from judgerun.dispatch.recover import stranded
 from judgerun.dispatch.retry import WAIT_MAX_S, says
@@ -45,7 +45,7 @@ class Keeper:
         self._spawn = spawn
         self._again = again
         self._trays: dict[str, Tray] = {}
-        self._open: dict[int, Held] = {}
+        self._open: dict[int, Job] = {}
         self._cells: dict[RequestKey, Cell | None] = {}  # in jobs: see Collector
         self._left: set[RequestKey] = set()  # keys of jobs that are left standing though the run goes on
         self._foreign: dict[RequestKey, Cell] = {}  # cells of which another process holds the key
@@ -90,7 +90,7 @@ class Keeper:
                 self._cells[line.key] = self._foreign.pop(line.key, None)
             room.progress.news.append(f"job {job.id} at {job.place.provider} is taken over: {len(lines)} calls")
             self._begin(
-                Held(
+                Job(
                     id=job.id,
                     place=job.place,
                     model=models[job.place],
@@ -151,16 +151,16 @@ class Keeper:
 
     # -- jobs
 
-    def _hand_over(self, tray: Tray, job: Held) -> None:
+    def _hand_over(self, tray: Tray, job: Job) -> None:
         """A job whose holds are committed begins its life."""
         tray.sending += 1
         self._begin(job)
 
-    def _begin(self, job: Held) -> None:
+    def _begin(self, job: Job) -> None:
         self._open[job.id] = job
         self._spawn(self._live(job))
 
-    async def _live(self, job: Held) -> None:
+    async def _live(self, job: Job) -> None:
         with self._room.contained():
             try:
                 if job.state is JobState.FILLING:
@@ -171,7 +171,7 @@ class Keeper:
             if job.state is JobState.ENDED:
                 self._ended(job)
 
-    def _ended(self, job: Held) -> None:
+    def _ended(self, job: Job) -> None:
         """There is room for others at its provider; and what was taken once may be larger the next time."""
         del self._open[job.id]
         for tray in self._trays.values():
@@ -180,7 +180,7 @@ class Keeper:
             if tray.model.name == job.model.name and job.collected:
                 tray.most = min(tray.limits.requests, 2 * tray.most)
 
-    async def _submit(self, job: Held) -> None:
+    async def _submit(self, job: Job) -> None:
         tray = self._trays[job.model.name]
         try:
             await self._collector.submit(job)
@@ -188,7 +188,7 @@ class Keeper:
             tray.sending -= 1
             self._again()
 
-    def _leave(self, job: Held) -> None:
+    def _leave(self, job: Job) -> None:
         """A job is left standing: its cells stay pending. A run that ends leaves everything open as it is."""
         if self._room.halted or job.state is JobState.ENDED:
             return
@@ -205,7 +205,7 @@ class Keeper:
         tray.not_before = max(tray.not_before, self._given.clock.now() + after)
         self._put(tray, cell)
 
-    def _refused(self, job: Held, failure: Failure, cells: list[Cell]) -> bool:
+    def _refused(self, job: Job, failure: Failure, cells: list[Cell]) -> bool:
         """A job was refused whole. Where its size may be why: when another job has ended, or in smaller parts. Where no job of the
         model is taken, its cells stay pending.
         """
