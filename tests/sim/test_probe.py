@@ -230,3 +230,29 @@ def test_a_probe_that_its_cap_ends_says_so(place: Place) -> None:
     late = [arm for arm in told["arms"] if arm["outcome"] == "not reached"]
     assert late
     assert {problem for arm in late for problem in arm["problems"]} == {"no call was made: the probe ended before it"}
+
+
+WINDOWED = """
+seed = 5
+[providers.sim]
+dialect = "openai"
+base_url = "${SIM_URL}"
+identity = "sim"
+price_as = "openai/gpt-3.5-turbo"
+[models.one]
+provider = "sim"
+model = "sim-one"
+max_output_tokens = 3000
+thinking = "off"
+"""
+
+
+def test_a_prompt_beyond_the_context_window_is_a_problem_also_when_the_call_is_in_the_cache(place: Place) -> None:
+    """The longest prompt, in tokens as the provider counted the first, and the output cap do not fit: each probe says so."""
+    long = lines(
+        *({"id": id_, "text": f"{id_} " + "several words " * 5000} for id_ in ("a", "b")), {"id": "c", "text": "short"}
+    )
+    place.write(ONE, {**FILES, "t.jsonl": long}, head=WINDOWED)
+    for _ in range(2):
+        (arm,) = place.do("probe", fine=(8,)).json["arms"]
+        assert [problem for problem in arm["problems"] if "do not fit its window of 16385" in problem]

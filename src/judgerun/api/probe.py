@@ -20,6 +20,7 @@ from judgerun.model.money import Nanos, format_usd
 from judgerun.plan.counts import Counts
 from judgerun.plan.flow import Flow
 from judgerun.plan.quote import Line
+from judgerun.plan.tally import Tally
 from judgerun.table.answers import answered
 from judgerun.table.row import Outcome
 
@@ -253,7 +254,17 @@ def _probed(project: Project, sample: Sample, place: Place, model: Model, lines:
     if kept is None:
         return told
     told = replace(told, outcome="replied", reply=kept, read=read, rate=_rate(project, model, kept))
-    return replace(told, problems=tuple(_problems(told, model, own)), notes=tuple(_notes(told, model)))
+    longest = _longest(told, [sample.flow.tallies[line.condition] for line in own], own)
+    return replace(told, problems=tuple(_problems(told, model, longest)), notes=tuple(_notes(told, model)))
+
+
+def _longest(told: Probed, tallies: Sequence[Tally], lines: Sequence[Line]) -> int:
+    """Tokens of the longest prompt to send, counted as the call was; where that was an earlier one, as the arm's replies were."""
+    bound = max((line.longest for line in lines), default=0)
+    if told.cell is not None and told.reply is not None:
+        return bound * (told.reply.reply.usage.input or 0) // max(told.cell.input_bound, 1)
+    given, size = sum(tally.input_tokens for tally in tallies), sum(tally.input_bytes for tally in tallies)
+    return bound * given // max(size, 1)
 
 
 def _rate(project: Project, model: Model, kept: Kept) -> Nanos | None:
@@ -307,7 +318,7 @@ def _sent(model: Model) -> list[str]:
     return [*words, *model.extra]
 
 
-def _problems(told: Probed, model: Model, lines: Sequence[Line]) -> Iterable[str]:
+def _problems(told: Probed, model: Model, longest: int) -> Iterable[str]:
     """What keeps the arm from being run as it is."""
     kept, read, cell = told.reply, told.read, told.cell
     if kept is None:
@@ -324,10 +335,8 @@ def _problems(told: Probed, model: Model, lines: Sequence[Line]) -> Iterable[str
     if cell is not None and usage.input is not None and usage.input > cell.input_bound:
         yield f"{usage.input} input tokens were billed, above the bound of {cell.input_bound} ({cell.input_bound_by})"
     window = context_window(model)
-    if window is not None and cell is not None and usage.input:
-        longest = max((line.longest for line in lines), default=0) * usage.input // max(cell.input_bound, 1)
-        if longest + (model.max_output_tokens or 0) > window:
-            yield f"the longest prompt, about {longest} tokens, and the output cap do not fit its window of {window}"
+    if window is not None and longest + (model.max_output_tokens or 0) > window:
+        yield f"the longest prompt, about {longest} tokens, and the output cap do not fit its window of {window}"
 
 
 def _notes(told: Probed, model: Model) -> Iterable[str]:
