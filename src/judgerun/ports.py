@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Protocol
@@ -191,7 +191,7 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class LeftJob:
     """A job that an ended process left standing."""
 
     id: int
@@ -267,8 +267,12 @@ class Store(Protocol):
         """Forfeit the calls that dead owners left open; how many. Jobs of theirs that were, or may have been, submitted stand."""
         ...
 
-    async def adopt(self, places: Collection[Place]) -> Sequence[Job]:
-        """Become the owner of the jobs at these places that ended processes of the entered experiment left standing."""
+    def left(self) -> Sequence[LeftJob]:
+        """The jobs that ended processes of the entered experiment left standing."""
+        ...
+
+    async def adopt(self, jobs: Collection[int]) -> Set[int]:
+        """Become the owner of these of the jobs left standing; those that nobody else has taken meanwhile."""
         ...
 
     async def enlist(self, claims: Sequence[Claim], *, token: str, deployment: str) -> Enlisted:

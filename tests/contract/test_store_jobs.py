@@ -162,29 +162,31 @@ async def test_an_orderly_end_leaves_submitted_jobs_and_voids_what_was_not_sent(
     assert store.standing().experiment == Spend(forfeited=100, held=200)
     assert store.stranded(chat(2).key) == f"job {sent} of experiment utility at lab"
     assert store.stranded(chat(4).key) is None
-    found = await store.adopt([PLACE])
+    found = store.left()
     assert [(job.id, job.state, job.token, job.remote, job.place) for job in found] == [
         (sent, JobState.SUBMITTED, "a", "remote", PLACE),
         (doubtful, JobState.SUBMITTING, "b", None, PLACE),
     ]
-    assert await store.adopt([PLACE]) == ()
+    assert await store.adopt([sent, doubtful]) == {sent, doubtful}
+    assert (await store.adopt([sent, doubtful]), store.left()) == (set(), ())
     assert store.stranded(chat(2).key) is None
     assert (await store.reserve(claim(chat(2)))).decision is Decision.HELD
     world.check(1000)
 
 
-async def test_only_jobs_of_the_experiment_and_of_known_places_are_taken_over(world: World) -> None:
-    """Another address, another model or another experiment: the job stands."""
+async def test_only_jobs_of_the_experiment_are_taken_over(world: World) -> None:
+    """Another experiment's job stands; so does one of which this run takes none."""
     store = world.store
-    await submitted(store, 1)
+    job = await submitted(store, 1)
     await store.leave({})
     await store.enter(experiment="other", budget=budget(total=1000))
-    assert await store.adopt([PLACE]) == ()
+    assert (store.left(), await store.adopt([job])) == ((), set())
     assert store.stranded(chat(1).key) == "job 1 of experiment utility at lab"
     await store.leave({})
     await store.enter(experiment="utility", budget=budget(total=1000))
-    assert await store.adopt([Place("lab", "elsewhere", "m"), Place("lab", "lab-address", "n")]) == ()
-    assert len(await store.adopt([PLACE])) == 1
+    assert await store.adopt([]) == set()
+    assert [held.id for held in store.left()] == [job]
+    assert await store.adopt([job]) == {job}
 
 
 async def test_the_dead_leave_what_was_or_may_have_been_submitted(world: World) -> None:
@@ -198,12 +200,14 @@ async def test_the_dead_leave_what_was_or_may_have_been_submitted(world: World) 
     await enlisted(world.store, 4, 5, token="c")
     await second.enter(experiment="utility", budget=budget(total=1000))
     assert await second.recover() == 0  # it lives
-    assert await second.adopt([PLACE]) == ()
+    assert (second.left(), await second.adopt([1, 2])) == ((), set())
     assert second.stranded(chat(2).key) is None
     await world.store.aclose()  # without leaving: as killed
     assert await second.recover() == 1
     assert second.standing().experiment == Spend(forfeited=100, held=200)
-    assert [job.token for job in await second.adopt([PLACE])] == ["a", "b"]
+    left = second.left()
+    assert [job.token for job in left] == ["a", "b"]
+    assert await second.adopt([job.id for job in left]) == {job.id for job in left}
     assert (await enlisted(second, 4, token="d")).grants[0].decision is Decision.RESERVED
     await second.aclose()
 

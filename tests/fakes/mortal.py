@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from judgerun.ledger.budget import Budget, Leaf
@@ -17,11 +17,10 @@ from judgerun.ports import (
     Closing,
     Enlisted,
     Grant,
-    Job,
     Jobs,
     JobState,
+    LeftJob,
     Line,
-    Place,
     Provider,
     Standing,
 )
@@ -105,9 +104,12 @@ class WatchedStore:
         self._look()
         return grant
 
-    async def adopt(self, places: Collection[Place]) -> Sequence[Job]:
+    def left(self) -> Sequence[LeftJob]:
+        return self._inner.left()
+
+    async def adopt(self, jobs: Collection[int]) -> Set[int]:
         self._mortal.before_step()
-        found = await self._inner.adopt(places)
+        found = await self._inner.adopt(jobs)
         self._mortal.after_step()
         return found
 

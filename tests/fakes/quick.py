@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 
 from judgerun.errors import JudgerunError
 from judgerun.ledger.budget import Budget
@@ -19,11 +19,10 @@ from judgerun.ports import (
     Closing,
     Enlisted,
     Grant,
-    Job,
     Jobs,
     JobState,
+    LeftJob,
     Line,
-    Place,
     Standing,
 )
 
@@ -40,7 +39,7 @@ class QuickStore:
         self.closings: list[Closing] = []
         self.losses: list[tuple[Request, str]] = []
         self.notes: list[tuple[str, str, str]] = []
-        self.left: Mapping[str, float] | None = None
+        self.idle: Mapping[str, float] | None = None
         self.grants: list[Grant] = []  # told instead of `reserved`, in order, while there are any
         self.keep = True  # remember closings
 
@@ -55,7 +54,7 @@ class QuickStore:
 
     async def leave(self, idle: Mapping[str, float]) -> None:
         self._count("leave")
-        self.left = idle
+        self.idle = idle
 
     async def recover(self) -> int:
         self._count("recover")
@@ -90,8 +89,11 @@ class QuickStore:
     def is_open(self, key: RequestKey) -> bool:
         return False
 
-    async def adopt(self, places: Collection[Place]) -> Sequence[Job]:
+    def left(self) -> Sequence[LeftJob]:
         return ()
+
+    async def adopt(self, jobs: Collection[int]) -> Set[int]:
+        return frozenset()
 
     async def enlist(self, claims: Sequence[Claim], *, token: str, deployment: str) -> Enlisted:
         raise AssertionError("nothing here is sent in a job")

@@ -124,7 +124,7 @@ class Collector:
         if isinstance(said, str):
             await self._submitted(job, said)
         elif said is not None:
-            self._trouble(job, said)
+            await self._trouble(job, said)
         elif not job.missed:
             job.missed, job.pause = True, GRACE_S
         else:
@@ -135,7 +135,7 @@ class Collector:
         assert job.remote is not None
         look = await self._ask(self._jobs(job).look(job.remote, timeout_s=LOOK_TIMEOUT_S))
         if isinstance(look, Failure):
-            self._trouble(job, look)
+            await self._trouble(job, look)
             return
         if look.told != job.told:
             job.told = self.room.scrub(look.told)
@@ -151,7 +151,7 @@ class Collector:
         job.remote, job.pause, job.failing = remote, POLL_FIRST_S, None
         await self._move(job, JobState.SUBMITTED, remote=remote)
 
-    def _trouble(self, job: Job, failure: Failure) -> None:
+    async def _trouble(self, job: Job, failure: Failure) -> None:
         """A job cannot be looked at: again later, until that has lasted for too long. Then it stands for a later run."""
         room, now = self.room, self.room.given.clock.now()
         why = room.scrub(says(failure))
@@ -161,6 +161,8 @@ class Collector:
         job.failing = now if job.failing is None else job.failing
         if now - job.failing >= WAIT_MAX_S:
             told = f"{job.provider}: job {job.id} cannot be looked at: {why}"
+            if job.state is JobState.SUBMITTED:  # what it said last: for who asks what became of the job
+                await self._move(job, JobState.SUBMITTED, detail=why)
             room.codes.setdefault(Exit.PROVIDER, told)
             room.progress.news.append(told)
             raise Ended
@@ -201,7 +203,7 @@ class Collector:
         requests = await self._requests(lines)
         answers = await self._ask(self._jobs(job).collect(remote, requests, timeout_s=self._timeout(job)))
         if isinstance(answers, Failure):
-            self._trouble(job, answers)
+            await self._trouble(job, answers)
             return
         # As it was reserved: at the price of the lane and of the day on which it was sent, whatever the files say by now.
         price = self.room.price(replace(job.model, lane="batch"), at=job.at)

@@ -11,7 +11,7 @@ gathers: a model's first job may be small, its later ones are as large as the ti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from judgerun.dispatch.collect import POLL_FIRST_S, POLL_MAX_S, Collector, Job, jobs_of
@@ -21,10 +21,11 @@ from judgerun.dispatch.retry import WAIT_MAX_S, says
 from judgerun.dispatch.room import Room
 from judgerun.dispatch.trays import Tray
 from judgerun.dispatch.waits import Ended
+from judgerun.model.experiment import Model
 from judgerun.model.kept import Cell
 from judgerun.model.reply import Cause, Failure
 from judgerun.model.request import RequestKey
-from judgerun.ports import JobState, Place
+from judgerun.ports import JobState, LeftJob, Line
 
 FOREIGN_S = 1.0
 """How soon a key that another process holds is looked at again, at first."""
@@ -51,6 +52,7 @@ class Keeper:
         self._foreign: dict[RequestKey, Cell] = {}  # cells of which another process holds the key
         self._collector = Collector(room=room, cells=self._cells, again=self._retry, refused=self._refused)
         self._filler = Filler(room, cells=self._cells, held=self._held, begin=self._hand_over)
+        self._told: set[int] = set()  # jobs of earlier runs that nobody here can collect
         self._stalled = self._last = False
         self._watching = False  # a task waits for the keys that others hold
         room.adopt = self.adopt
@@ -74,17 +76,24 @@ class Keeper:
         return any(tray.full for tray in self._trays.values())
 
     async def adopt(self) -> None:
-        """Take over the jobs that ended processes of this experiment left standing."""
-        room = self._room
-        models = {
-            Place(model.provider.name, model.provider.key_part, model.name): model
-            for model in self._given.models.values()
-            if (provider := self._given.providers.get(model.provider.name)) is not None and provider.jobs is not None
+        """Take over the jobs that ended processes of this experiment left standing. One of a model that the experiment no longer
+        has there stays as it is: nobody here knows its price.
+        """
+        room, store = self._room, self._given.store
+        found = {
+            job.id: (job, lines, self._model_of(job, lines)) for job in store.left() for lines in [store.lines(job.id)]
         }
-        for job in await self._given.store.adopt(models.keys()) if models else ():
-            lines = self._given.store.lines(job.id)
+        taken = (
+            await store.adopt([number for number, (*_, model) in found.items() if model is not None]) if found else ()
+        )
+        for number, (job, lines, model) in found.items():
+            if model is None:
+                self._forsaken(job, lines)
+                continue
+            if number not in taken:
+                continue
             if not lines:  # all was closed, and then the process died
-                await self._given.store.move(job.id, JobState.ENDED, detail="collected")
+                await store.move(job.id, JobState.ENDED, detail="collected")
                 continue
             for line in lines:
                 self._cells[line.key] = self._foreign.pop(line.key, None)
@@ -93,7 +102,7 @@ class Keeper:
                 Job(
                     id=job.id,
                     place=job.place,
-                    model=models[job.place],
+                    model=model,
                     token=job.token,
                     state=job.state,
                     at=job.at,
@@ -101,6 +110,33 @@ class Keeper:
                     remote=job.remote,
                 )
             )
+
+    def _model_of(self, job: LeftJob, lines: Sequence[Line]) -> Model | None:
+        """The model whose results a job holds: what stands in its requests says so, for a name may have come to mean another."""
+        provider = self._given.providers.get(job.place.provider)
+        if provider is None or provider.jobs is None:
+            return None
+        there = [
+            model
+            for model in self._given.models.values()
+            if (model.provider.name, model.provider.key_part) == (job.place.provider, job.place.deployment)
+            and (not lines or model.model == self._id_of(lines[0]))
+        ]
+        return next((model for model in there if model.name == job.place.model), there[0] if there else None)
+
+    def _id_of(self, line: Line) -> str:
+        """What the provider calls the model of a request."""
+        return str(self._given.store.request(line.key).payload["model"])
+
+    def _forsaken(self, job: LeftJob, lines: Sequence[Line]) -> None:
+        """Tell, once, of a job that this run cannot collect."""
+        if job.id not in self._told:
+            self._told.add(job.id)
+            what = (
+                f"no model of this experiment is {self._id_of(lines[0])} there now" if lines else "it is not there now"
+            )
+            how = f"judgerun jobs {self._given.experiment.name}"
+            self._room.progress.news.append(f"job {job.id} at {job.place.provider} is left: {what}; {how}")
 
     def _put(self, tray: Tray, cell: Cell) -> None:
         tray.add(cell, bytes=jobs_of(self._room, cell.provider).size(cell.request))

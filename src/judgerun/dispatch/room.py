@@ -91,6 +91,7 @@ class Room:
     codes: dict[Exit, str] = field(default_factory=dict)  # why, the first of each kind
     halted: bool = False  # nothing new is sent
     closed: dict[str, str] = field(default_factory=dict)  # provider -> why
+    stranded: set[str] = field(default_factory=set)  # what was told of jobs that only others can collect
     shut: dict[str, str] = field(default_factory=dict)  # model whose jobs are not taken -> why
     exhausted: dict[Scope, str] = field(default_factory=dict)  # scope -> why
     answered: dict[str, int] = field(default_factory=dict)  # provider -> calls that it answered
@@ -157,7 +158,9 @@ class Room:
     def strand(self, provider: str, where: str) -> None:
         """Calls that this run needs are in a job that only another can collect: they stay pending."""
         why = f"{provider}: calls of this experiment are in {where}, and no process collects it: run that first"
-        if self.codes.setdefault(Exit.PROVIDER, why) == why:
+        self.codes.setdefault(Exit.PROVIDER, why)
+        if why not in self.stranded:
+            self.stranded.add(why)
             self.progress.news.append(why)
 
     def exhaust(self, scope: Scope) -> None:

@@ -6,7 +6,7 @@ What may live here: which transaction answers which method. How a transaction is
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar
@@ -26,10 +26,9 @@ from judgerun.ports import (
     Closing,
     Enlisted,
     Grant,
-    Job,
     JobState,
+    LeftJob,
     Line,
-    Place,
     Standing,
 )
 from judgerun.store.books import Books
@@ -93,9 +92,13 @@ class Front(ABC):
         """Forfeit the calls that dead owners left open; how many."""
         return await self._do(partial(self._owners.recover, self._clock.wall()))
 
-    async def adopt(self, places: Collection[Place]) -> tuple[Job, ...]:
-        """Become the owner of the jobs at these places that ended processes of the experiment left standing."""
-        return await self._do(partial(self._jobs.adopt, places))
+    def left(self) -> tuple[LeftJob, ...]:
+        """The jobs that ended processes of the experiment left standing."""
+        return self._reader.left(self._experiment)
+
+    async def adopt(self, jobs: Collection[int]) -> Set[int]:
+        """Become the owner of these of the jobs left standing; those that nobody else has taken meanwhile."""
+        return await self._do(partial(self._jobs.adopt, jobs))
 
     async def enlist(self, claims: Sequence[Claim], *, token: str, deployment: str) -> Enlisted:
         """Reserve claims for the job of a token, in order, up to the first that is refused."""

@@ -7,14 +7,14 @@ and closed once, in books.py.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from functools import partial
 from typing import Any
 
 from judgerun.errors import InvariantBroken, invariant
 from judgerun.ledger.entry import Amount, Decision, EntryKind
 from judgerun.model.reply import Failure
-from judgerun.ports import Claim, Closing, Enlisted, Job, JobState, Line, Place
+from judgerun.ports import Claim, Closing, Enlisted, JobState, LeftJob, Line, Place
 from judgerun.store import rows
 from judgerun.store.books import Books
 from judgerun.store.queries import SQL
@@ -90,22 +90,26 @@ class JobBooks:
         self.move(job, JobState.ENDED, remote=None, detail=f"written off: {why.detail}", now=now)
         return held
 
-    def adopt(self, places: Collection[Place]) -> tuple[Job, ...]:
-        """Become the owner of the jobs at these places that ended processes of this experiment left standing."""
+    def adopt(self, jobs: Collection[int]) -> Set[int]:
+        """Become the owner of these of the jobs that ended processes of this experiment left standing."""
         books = self._books
         if books.owner is None:
             raise InvariantBroken("adopt() without enter()")
-        found = [_job(row) for row in books.connection.execute(SQL["left_jobs"], (books.experiment,))]
-        mine = tuple(job for job in found if job.place in places)
+        mine = {job.id for job in left(books.connection, books.experiment)} & set(jobs)
         for job in mine:
-            books.connection.execute(SQL["adopt_job"], (books.owner, job.id))
+            books.connection.execute(SQL["adopt_job"], (books.owner, job))
         return mine
 
 
-def _job(row: Sequence[Any]) -> Job:
+def left(connection: sqlite3.Connection, experiment: str) -> tuple[LeftJob, ...]:
+    """The jobs that ended processes of an experiment left standing, oldest first."""
+    return tuple(_job(row) for row in connection.execute(SQL["left_jobs"], (experiment,)))
+
+
+def _job(row: Sequence[Any]) -> LeftJob:
     number, provider, deployment, model, token, state, remote, at = row
     place = Place(provider, deployment, model)
-    return Job(id=number, place=place, token=token, state=JobState(state), remote=remote, at=at)
+    return LeftJob(id=number, place=place, token=token, state=JobState(state), remote=remote, at=at)
 
 
 def lines(connection: sqlite3.Connection, job: int) -> tuple[Line, ...]:

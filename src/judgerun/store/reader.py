@@ -10,9 +10,9 @@ from typing import Any
 from judgerun.errors import StoreError
 from judgerun.model.kept import Kept, Lost
 from judgerun.model.request import Request, RequestKey
-from judgerun.ports import Line, Spend, Standing
+from judgerun.ports import LeftJob, Line, Spend, Standing
 from judgerun.store import rows
-from judgerun.store.jobs import lines
+from judgerun.store.jobs import left, lines
 from judgerun.store.queries import SQL
 from judgerun.store.schema import wrapped
 
@@ -64,6 +64,11 @@ class Reader:
         """The open attempts of a job."""
         with wrapped(self._path):
             return lines(self.connection, job)
+
+    def left(self, experiment: str) -> tuple[LeftJob, ...]:
+        """The jobs that ended processes of an experiment left standing."""
+        with wrapped(self._path):
+            return left(self.connection, experiment)
 
     def request(self, key: RequestKey) -> Request:
         """A request by its key; KeyError when there is none."""

@@ -134,7 +134,7 @@ def test_reply_is_settled_and_handed_on() -> None:
     assert kept.reply.raw == b""
     assert bench.progress.calls == 3
     assert bench.progress.tokens == 15
-    assert bench.store.left is not None
+    assert bench.store.idle is not None
 
 
 def test_reply_without_usage_is_kept_and_its_hold_forfeited() -> None:
@@ -330,7 +330,7 @@ def test_bug_in_an_adapter_ends_with_seventy_and_clean_books() -> None:
     assert "test_attempt" not in (ending.reason or "").splitlines()[0]
     assert bench.store.open == set()
     assert bench.store.kinds()[EntryKind.FORFEIT] >= 1
-    assert bench.store.left is not None
+    assert bench.store.idle is not None
 
 
 def test_bugs_in_one_moment_are_one_end() -> None:
@@ -344,7 +344,7 @@ def test_bugs_in_one_moment_are_one_end() -> None:
     bench = Bench(Line(asked, 30), store=Slow(), provider=QuickProvider(pause=1.0, answers=[ValueError("bug")] * 30))
     assert bench.run().code is Exit.BUG
     assert bench.store.open == set()
-    assert bench.store.left is not None
+    assert bench.store.idle is not None
 
 
 def test_provider_that_answers_for_others_is_our_bug() -> None:

@@ -329,6 +329,7 @@ def test_a_job_that_cannot_be_looked_at_is_left_standing(bench: Bench) -> None:
         "lab: job 1 cannot be looked at: rejected (http 404): no such batch; 4 calls are in jobs"
     )
     assert bench.spend()[1] == 0
+    assert rows_of(bench.path, "select detail from job") == [("rejected (http 404): no such batch",)]
     bench.jobs = FakeJobs
     assert virtual.run(_later(bench)) == DONE
     assert bench.sizes == [4]
@@ -475,6 +476,41 @@ def test_a_job_is_collected_at_its_price_though_the_lane_was_left(bench: Bench) 
     assert virtual.run(_later(bench)) == DONE
     assert bench.flow.complete
     assert bench.spend() == (4 * COST, 0, 0)
+
+
+def test_a_job_is_collected_though_its_model_has_another_name(bench: Bench) -> None:
+    """A name is the experiment's own: what the provider calls the model says whose results they are, and at what price."""
+    virtual.run(bench.run(stops=[30.0]))
+    bench.arms = (Arm(name="a", model=replace(A, name="renamed")),)
+    assert virtual.run(_later(bench)) == DONE
+    assert bench.flow.complete
+    assert (bench.sizes, bench.spend()) == ([4], (4 * COST, 0, 0))
+
+
+@pytest.mark.parametrize("lane", ["batch", None])
+def test_a_job_of_a_model_that_is_gone_is_left_and_told(bench: Bench, lane: str | None) -> None:
+    """Its name means another model now: its results are not settled at that one's price; it stands with its holds, and once it is
+    told how to be rid of it.
+    """
+    virtual.run(bench.run(stops=[30.0]))
+    bench.arms = (Arm(name="a", model=replace(A, model="dearer", lane=lane)),)
+    assert virtual.run(_later(bench)) == DONE
+    assert bench.states()[0] == "submitted"
+    assert bench.spend()[2] == 4 * NEED
+    told = [line for line in bench.progress.news if "is left" in line]
+    assert told == ["job 1 at lab is left: no model of this experiment is id-a there now; judgerun jobs e"]
+    bench.arms = (Arm(name="a", model=A),)
+    assert virtual.run(_later(bench)) == DONE
+    assert bench.spend()[2] == 0
+    assert sorted(bench.sizes) == ([4, 4] if lane else [4])
+
+
+def test_calls_in_a_job_of_another_are_told_once(bench: Bench) -> None:
+    """Many cells wait for one job that only another experiment can collect: one line tells of it."""
+    virtual.run(bench.run(stops=[30.0]))
+    other = replace(bench, name="other")
+    virtual.run(other.run())
+    assert len([line for line in other.progress.news if "no process collects it" in line]) == 1
 
 
 def test_a_second_process_waits_for_the_keys_of_a_living_one(bench: Bench) -> None:

@@ -1,0 +1,154 @@
+"""The batch lane in real processes over real HTTP: killed, stopped, starved and crowded, judged by the provider's own bill.
+
+Each test prints its seed; JUDGERUN_SEED=n plays that one again. JUDGERUN_STORM=long (`make storm`) plays the long form.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from fakes.judge import rows_of
+from fakes.laned import LANES, Lane
+from fakes.processes import Ended, contradictions, nanos
+
+pytestmark = [pytest.mark.storm, pytest.mark.timeout(1800)]
+
+LONG = bool(os.environ.get("JUDGERUN_STORM"))
+FAULTS = (
+    "job_submit_lost=0.08,job_fail=0.06,job_partial=0.08,job_expire=0.08,job_missing_line=0.05,job_duplicate_line=0.05,"
+    "500=0.05,504=0.04,drop_before=0.03,drop_after=0.05,drop_mid=0.03,429=0.03,garbage=0.02,truncated=0.02,error_200=0.02"
+)
+
+
+@pytest.fixture
+def rng() -> random.Random:
+    """Seeded; the seed is printed, and so told by a failure."""
+    seed = int(os.environ.get("JUDGERUN_SEED", str(random.SystemRandom().randrange(10**6))))
+    print(f"JUDGERUN_SEED={seed}")
+    return random.Random(seed)
+
+
+def looked_at(place: Lane, name: str) -> dict[str, object]:
+    """`status` while others run contradicts nothing."""
+    before = place.nanos()
+    ended = place.command("status", name)
+    after = place.nanos()
+    assert ended.code == 0, ended.err
+    document = ended.json
+    assert contradictions(document) == []
+    assert nanos(document["budget"]["high_usd"]) >= before
+    assert nanos(document["spend"]["low_usd"]) <= after
+    return document
+
+
+def finished(place: Lane, *names: str) -> None:
+    """The same commands finish; the books hold the bill; once more sends nothing."""
+    low = high = 0
+    for name in names:
+        ended = place.command("run", name, "--yes")
+        assert ended.code in (0, 8), ended.err
+        document = ended.json
+        assert document["state"] == "complete", document
+        assert contradictions(document) == []
+        assert document["spend"]["held_usd"] == "0.00"
+        assert document["jobs"] == []
+        low, high = low + nanos(document["spend"]["low_usd"]), high + nanos(document["spend"]["high_usd"])
+    assert low <= place.nanos() <= high
+    assert place.wrong() == []
+    assert rows_of(place.cache, "select count(*) from attempt where open = 1") == [(0,)]
+
+
+def test_killed_at_random_and_resumed(tmp_path: Path, rng: random.Random) -> None:
+    """kill -9 in a loop over the three APIs, with every fault of jobs, with one process or two: nothing is billed more often than
+    it is booked, nothing bought is lost, and in the end the bill lies within the interval.
+    """
+    place = Lane(tmp_path / "w", rows=150 if LONG else 25, budget='total = "5.00"\n', lanes=LANES)
+    killed = 0
+    with place.provider(seed=rng.randrange(1000), pace=0.15 if LONG else 0.05, faults=FAULTS):
+        for _ in range(70 if LONG else 5):
+            running = [place.start("run", "chain", "--yes") for _ in range(rng.choice((1, 1, 2)))]
+            time.sleep(rng.uniform(1.5, 4.5))
+            looked_at(place, "chain")
+            for process in running:
+                killed += process.poll() is None
+                process.kill()
+                ended = Ended(process)
+                assert ended.code in (0, 8, -signal.SIGKILL), ended.err
+            assert place.wrong() == []
+        # What was in jobs is at this provider alone.
+        ended = Ended(place.start("run", "chain", "--yes"), seconds=900)
+        assert ended.code in (0, 8), ended.err
+    assert killed > 0
+    with place.provider(seed=1):
+        finished(place, "chain")
+
+
+def test_stopped_at_random(tmp_path: Path, rng: random.Random) -> None:
+    """SIGINT once or twice, or `judgerun stop`, at any moment: it ends with 130, holds stand in jobs alone, `status` agrees;
+    what was being done goes on at the provider, and is collected.
+    """
+    place = Lane(tmp_path / "w", rows=60 if LONG else 15, budget='total = "5.00"\n', lanes=LANES)
+    with place.provider(seed=rng.randrange(1000), pace=0.1, faults="500=0.05,504=0.03,drop_after=0.03,job_partial=0.1"):
+        for _ in range(30 if LONG else 3):
+            process = place.start("run", "chain", "--yes")
+            time.sleep(rng.uniform(1.2, 5.0))
+            if rng.random() < 0.3:
+                assert place.command("stop", "chain").code == 0
+            else:
+                for _ in range(rng.choice((1, 1, 2))):
+                    process.send_signal(rng.choice((signal.SIGINT, signal.SIGTERM)))
+                    time.sleep(rng.uniform(0.0, 0.3))
+            ended = Ended(process, seconds=60)
+            assert ended.code in (0, 8, 130), ended.err
+            assert "Traceback" not in ended.err
+            if place.cache.exists():
+                assert rows_of(place.cache, "select count(*) from attempt where open = 1 and job is null") == [(0,)]
+                looked_at(place, "chain")
+                assert place.wrong() == []
+        ended = Ended(place.start("run", "chain", "--yes"), seconds=900)
+        assert ended.code in (0, 8), ended.err
+    with place.provider(seed=1):
+        finished(place, "chain")
+
+
+CAPS = (
+    'total = "0.004"',
+    'total = "5"\n[calls]\ntotal = 40',
+    'total = "5"\n[experiment]\na = "0.002"\nb = "0.003"',
+    'total = "5"\n[provider]\noa = "0.002"\nan = "0.0008"\ngo = "0.0008"',
+    'total = "5"\n[stage]\nrate = "0.001"',
+    'total = "5"\n[tokens]\ntotal = 3000',
+)
+
+
+@pytest.mark.parametrize("cap", CAPS if LONG else CAPS[:1], ids=lambda cap: cap.split("\n", 1)[-1].replace("\n", " "))
+def test_two_experiments_under_one_cap(tmp_path: Path, rng: random.Random, cap: str) -> None:
+    """A cap that runs out while jobs are filled, with faults: it holds by the bill, both runs end with 3 and tell what stands
+    in jobs; under a higher one both finish, and buy nothing again.
+    """
+    place = Lane(tmp_path / "w", rows=15, budget=cap + "\n", lanes=LANES, names=("a", "b"))
+    with place.provider(seed=rng.randrange(1000), pace=0.05, faults="drop_after=0.03,500=0.05,job_partial=0.1"):
+        ended = [Ended(process) for process in [place.start("run", name, "--yes") for name in "ab"]]
+        for one in ended:
+            assert one.code == 3, one.err
+            assert "exhausted" in one.json["reason"]
+            assert contradictions(one.json) == []
+        billed = [row for row in place.calls() if row["billed"]]
+        if cap.startswith('total = "0.004"'):
+            assert place.nanos() <= 4_000_000
+        if "[calls]" in cap:
+            assert len(billed) <= 40
+        if "[tokens]" in cap:
+            assert sum(row["input"] + row["output"] for row in billed) <= 3000
+        assert place.wrong() == []
+        place.budget('total = "5.00"\n')
+        for name in "ab":
+            assert place.command("run", name, "--yes").code in (0, 8)
+    with place.provider(seed=1):
+        finished(place, "a", "b")
