@@ -180,6 +180,17 @@ def test_ctrl_c_drains_a_rehearsal_which_then_goes_on(place: Place, monkeypatch:
     assert whole["spend"]["forfeited_usd"] == "0.00"
 
 
+def test_what_the_budget_has_spent_is_told_before_a_rehearsal_that_leaves_it_out(
+    place: Place, provider: Simulator
+) -> None:
+    """A rehearsal is of the whole experiment under the whole budget; a warning says what the real cache has spent of it."""
+    place.write(JUDGE, FILES)
+    assert "has spent" not in place.do("run", "--rehearse").err
+    at_home(provider.url)
+    spent = place.do("run").json["budget"]["high_usd"]
+    assert f"has spent {spent} USD" in place.do("run", "--rehearse").err
+
+
 def test_a_part_of_an_experiment_is_not_rehearsed(place: Place) -> None:
     """`--only` and `--limit` are refused with `--rehearse`."""
     place.write(JUDGE, FILES)

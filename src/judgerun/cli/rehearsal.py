@@ -15,6 +15,7 @@ from judgerun.api.state import state
 from judgerun.errors import Problem, Refused
 from judgerun.ledger.budget import Budget
 from judgerun.model.experiment import Chat, Deployment, Experiment, Model
+from judgerun.model.money import format_usd
 from judgerun.simulate import virtual
 from judgerun.simulate.law import REASONING_MEDIAN, Law
 from judgerun.simulate.server import Simulator
@@ -46,6 +47,12 @@ def rehearse(project: Project, budget: Budget, *, seed: int, log: Callable[[str]
     """Run the whole experiment under the budget with every model at the simulated provider: the real requests, prices, caps,
     lanes and gates, answers by a law of lengths. An interrupted rehearsal of the same files goes on; else it starts anew.
     """
+    with snapshot(project.workspace.cache) as view:
+        spent = 0 if view is None else view.standing(project.name, budget.name).budget.high
+    if spent:
+        log(
+            f"warning: budget {budget.name} has spent {format_usd(spent)} USD: a rehearsal begins with all of it, and no reply"
+        )
     rehearsed = project.at(project.workspace.root / CACHE)
     started = time.time()
     return virtual.run(_rehearse(rehearsed, budget, seed=seed, start=started, log=log))
