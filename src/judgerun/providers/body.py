@@ -15,7 +15,6 @@ from judgerun.model.request import digest
 from judgerun.providers import fault, stream
 from judgerun.providers.wire import WireReply
 
-_BOM = b"\xef\xbb\xbf"
 _ESCAPE = re.compile(
     rb"(?P<whole>\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
 )
@@ -26,7 +25,7 @@ def loads(raw: bytes) -> Any:
     """The value of a JSON text. A mark of byte order is skipped; half of a surrogate pair, which servers write that cut a text, or
     an emoji between two events, in the middle, becomes U+FFFD. Raises orjson.JSONDecodeError.
     """
-    raw = raw.removeprefix(_BOM)
+    raw = raw.removeprefix(stream.BOM)
     try:
         return orjson.loads(raw)
     except orjson.JSONDecodeError:

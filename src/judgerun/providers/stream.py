@@ -11,7 +11,7 @@ DONE = b"[DONE]"
 """The data with which the openai dialect ends a stream."""
 
 _LINE = re.compile(rb"\r\n|\n|\r")
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
 _STARTS = (b"data:", b"event:", b"id:", b"retry:", b":")
 
 
@@ -25,7 +25,7 @@ class Event:
 
 def streamed(wire: WireReply) -> bool:
     """Whether a body is a stream of events: by its first bytes, else by its content type (an error may come as JSON under it)."""
-    head = wire.body.removeprefix(_BOM).lstrip()[:8]
+    head = wire.body.removeprefix(BOM).lstrip()[:8]
     if head.startswith(_STARTS):
         return True
     return wire.headers.get("content-type", "").startswith("text/event-stream") and head[:1] not in (b"{", b"[")
@@ -37,7 +37,7 @@ def events(body: bytes) -> list[Event]:
     """
     found: list[Event] = []
     name, data = "", list[bytes]()
-    for line in (*_LINE.split(body.removeprefix(_BOM)), b""):
+    for line in (*_LINE.split(body.removeprefix(BOM)), b""):
         if not line:
             if data:
                 found.append(Event(name, b"\n".join(data)))
