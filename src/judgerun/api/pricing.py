@@ -85,17 +85,25 @@ def price_list(workspace: Workspace, wanted: str | None, *, today: date) -> List
         if wanted is not None or any(price.written for price in prices):
             over = name in builtin_sheet().rows
             rows += [Listed(name=name, price=price, overrides=price.written and over) for price in prices]
+    used: set[str] = set()
     for project, model in _models(workspace, warnings):
+        if model.provider.price is None:
+            used.add(sheet_name(model.priced_as))
         place, label = f"{model.provider.name}/{model.model}", f"{project.name}: {model.name}"
         if word in place.lower() or word in label.lower():
             held = project.prices(model)
             rows += [Listed(name=place, price=price, model=label) for price in held]
             warnings += [] if held else [f"{label}: no price of {place} is known, a run refuses it"]
+    if wanted is None:
+        idle = (row.name for row in rows if row.price.written and not row.model and row.name not in used)
+        warnings += [
+            f"prices.toml: no model of the experiments here is charged by {name}" for name in dict.fromkeys(idle)
+        ]
     if wanted is not None and not rows:
         raise Refused(_unknown(wanted, sheet.rows))
     stale = sum(row.price.stale(today) and row.price.holds(today) for row in rows)
     if stale:
-        warnings.append(f"{stale} of these prices were checked more than 90 days ago")
+        warnings.append(f"{stale} of these prices were checked more than 90 days ago, or on a day that has not come")
     return Listing(rows=tuple(rows), warnings=tuple(warnings), version=sheet.version, today=today)
 
 
@@ -106,7 +114,7 @@ def aged(project: Project, *, today: date) -> tuple[Problem, ...]:
         price = project.price(model, today)
         if price is not None and price.stale(today):
             name = model.priced_as
-            wrong = f"its price was checked on {price.checked}, {price.age(today)} days ago"
+            wrong = f"its price was checked on {price.checked}, {since(price, today)}"
             found[name] = Problem(
                 "budgets/prices.toml",
                 f'"{name}"',
@@ -153,6 +161,12 @@ def _unknown(wanted: str, names: Iterable[str]) -> Problem:
 def clock(minute: int) -> str:
     """Minutes after midnight as "16:30"."""
     return f"{minute // 60:02d}:{minute % 60:02d}"
+
+
+def since(price: Price, today: date) -> str:
+    """How long ago a price was checked, in words."""
+    age = price.age(today)
+    return "a day that has not come" if age is not None and age < 0 else f"{age} days ago"
 
 
 def rates_usd(rates: Rates) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from judgerun.api.pricing import RATES, Listed, Listing, parts, price_list, rates_usd
+from judgerun.api.pricing import RATES, Listed, Listing, parts, price_list, rates_usd, since
 from judgerun.api.project import Workspace
 from judgerun.cli.options import HERE, Here, Json
 from judgerun.cli.words import Words
@@ -59,7 +59,7 @@ def _lines(row: Listed, listing: Listing, source: int) -> list[dict[str, str]]:
     price = row.price
     starts = f"from {price.start}" if price.start else ""
     ends = f"before {price.end}" if price.end else ""
-    old = f", {price.age(listing.today)} days ago" if price.stale(listing.today) else ""
+    old = f", {since(price, listing.today)}" if price.stale(listing.today) else ""
     lines = [
         {"when": when, **{name.replace("_", " "): usd for name, usd in rates_usd(rates).items()}}
         for when, rates in parts(price)

@@ -76,9 +76,9 @@ class Price:
         return None if self.checked is None else (today - self.checked).days
 
     def stale(self, today: date) -> bool:
-        """Whether it was checked too long ago to be trusted unseen."""
+        """Whether it was checked too long ago to be trusted unseen, or on a day that has not come anywhere: a slip of the pen."""
         age = self.age(today)
-        return age is not None and age > STALE_DAYS
+        return age is not None and not -1 <= age <= STALE_DAYS
 
     def _scale(self, at: datetime) -> Scale:
         if not self.rates.hours:

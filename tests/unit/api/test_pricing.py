@@ -205,3 +205,21 @@ def test_a_provider_is_found_by_the_name_that_experiments_give_it(tmp_path: Path
     assert names(price_list(place, "voyage/voyage-3.5", today=TODAY)) == {("voyageai/voyage-3.5", "")}
     same = names(price_list(place, "openai/gpt-5.4-mini", today=TODAY))
     assert names(price_list(place, "openai-responses/gpt-5.4-mini", today=TODAY)) == same
+
+
+def test_a_written_price_that_charges_nobody_is_told(tmp_path: Path) -> None:
+    """A misspelt name in prices.toml corrects no price: the list says so; a name in use is none of these."""
+    slip = WRITTEN.replace("openai/gpt-5.4", "opanai/gpt-5.4")
+    told = price_list(workspace(tmp_path, written=WRITTEN + slip), None, today=TODAY).warnings
+    assert [warning for warning in told if "is charged by" in warning] == [
+        "prices.toml: no model of the experiments here is charged by opanai/gpt-5.4"
+    ]
+
+
+def test_a_price_checked_on_a_day_that_has_not_come_warns(tmp_path: Path) -> None:
+    """A year too many in `checked` would silence the warning of old prices for as long; tomorrow may be today elsewhere."""
+    for day, warned in (("2027-11-29", 1), ("2026-12-01", 0)):
+        place = workspace(tmp_path / day, written=WRITTEN.replace("checked = 2026-08-01", f"checked = {day}"))
+        told = aged(place.open("tiny"), today=TODAY)
+        assert len(told) == warned
+        assert all("a day that has not come" in problem.wrong for problem in told)
