@@ -39,7 +39,7 @@ class Answer:
     failure: Failure | None = None
     status: int | None = None
     served_by: str | None = None  # the provider's own request id, where it gives one
-    latency_ms: int = 0
+    latency_ms: int | None = None  # of a call; one in a job has none
     limits: tuple[Limit, ...] = ()  # as its headers state them
 
 

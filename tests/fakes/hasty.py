@@ -12,7 +12,7 @@ import time
 from judgerun.cli.main import main
 from judgerun.dispatch.clock import WallClock
 
-SPEED = 30.0
+SPEED = 100.0
 
 
 def _now(_: WallClock) -> float:

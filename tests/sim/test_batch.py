@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import time
@@ -65,6 +66,10 @@ def test_jobs_are_listed_and_what_was_done_of_a_cancelled_one_is_collected(place
         assert place.wrong() == []
         told = place.command("jobs", "chain").json["jobs"]
         assert {(job["state"], job["calls"]) for job in told} == {("ended", 0)}
+        assert place.command("export", "chain").code == 0
+        path = place.folder / "results" / "chain" / "export" / "attempts.jsonl"
+        for line in map(json.loads, path.read_text().splitlines()):
+            assert (line["job"] is None, line["latency_ms"] is not None) == ((line["model"] == "calls",) * 2)
         again = place.command("jobs", "chain", "--cancel", str(told[0]["job"]))
         assert again.code == 2
         assert "has ended" in again.err

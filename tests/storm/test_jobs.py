@@ -68,12 +68,12 @@ def test_killed_at_random_and_resumed(tmp_path: Path, rng: random.Random) -> Non
     """kill -9 in a loop over the three APIs, with every fault of jobs, with one process or two: nothing is billed more often than
     it is booked, nothing bought is lost, and in the end the bill lies within the interval.
     """
-    place = Lane(tmp_path / "w", rows=150 if LONG else 25, budget='total = "5.00"\n', lanes=LANES)
+    place = Lane(tmp_path / "w", rows=150 if LONG else 10, budget='total = "5.00"\n', lanes=LANES)
     killed = 0
     with place.provider(seed=rng.randrange(1000), pace=0.15 if LONG else 0.05, faults=FAULTS):
-        for _ in range(70 if LONG else 5):
+        for _ in range(70 if LONG else 3):
             running = [place.start("run", "chain", "--yes") for _ in range(rng.choice((1, 1, 2)))]
-            time.sleep(rng.uniform(1.5, 4.5))
+            time.sleep(rng.uniform(1.2, 3.5))
             looked_at(place, "chain")
             for process in running:
                 killed += process.poll() is None
@@ -93,9 +93,9 @@ def test_stopped_at_random(tmp_path: Path, rng: random.Random) -> None:
     """SIGINT once or twice, or `judgerun stop`, at any moment: it ends with 130, holds stand in jobs alone, `status` agrees;
     what was being done goes on at the provider, and is collected.
     """
-    place = Lane(tmp_path / "w", rows=60 if LONG else 15, budget='total = "5.00"\n', lanes=LANES)
+    place = Lane(tmp_path / "w", rows=60 if LONG else 8, budget='total = "5.00"\n', lanes=LANES)
     with place.provider(seed=rng.randrange(1000), pace=0.1, faults="500=0.05,504=0.03,drop_after=0.03,job_partial=0.1"):
-        for _ in range(30 if LONG else 3):
+        for _ in range(30 if LONG else 2):
             process = place.start("run", "chain", "--yes")
             time.sleep(rng.uniform(1.2, 5.0))
             if rng.random() < 0.3:
@@ -127,12 +127,12 @@ CAPS = (
 )
 
 
-@pytest.mark.parametrize("cap", CAPS if LONG else CAPS[:1], ids=lambda cap: cap.split("\n", 1)[-1].replace("\n", " "))
+@pytest.mark.parametrize("cap", CAPS if LONG else CAPS[1:2], ids=lambda cap: cap.split("\n", 1)[-1].replace("\n", " "))
 def test_two_experiments_under_one_cap(tmp_path: Path, rng: random.Random, cap: str) -> None:
     """A cap that runs out while jobs are filled, with faults: it holds by the bill, both runs end with 3 and tell what stands
     in jobs; under a higher one both finish, and buy nothing again.
     """
-    place = Lane(tmp_path / "w", rows=15, budget=cap + "\n", lanes=LANES, names=("a", "b"))
+    place = Lane(tmp_path / "w", rows=15 if LONG else 8, budget=cap + "\n", lanes=LANES, names=("a", "b"))
     with place.provider(seed=rng.randrange(1000), pace=0.05, faults="drop_after=0.03,500=0.05,job_partial=0.1"):
         ended = [Ended(process) for process in [place.start("run", name, "--yes") for name in "ab"]]
         for one in ended:

@@ -158,7 +158,7 @@ def _attempt(row: Mapping[str, Any], keys: Sequence[RequestKey]) -> Attempt:
         need=_amount(row, "need_"),
         open=bool(row["open"]),
         closed_at=row["closed_at"],
-        job=row["job"] is not None,
+        job=row["job"],
         sent=bool(row["sent"]),
         status=row["status"],
         cause=row["cause"],

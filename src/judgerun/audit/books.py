@@ -31,7 +31,7 @@ class Attempt:
     served_by: str | None = None
     latency_ms: int | None = None
     closed_at: float | None = None  # Unix time of its answer: the moment at which it was priced
-    job: bool = False  # it went through the batch lane, at the price of that lane
+    job: int | None = None  # the number of its job: it went through the batch lane, at the price of that lane
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

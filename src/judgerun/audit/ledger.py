@@ -257,7 +257,7 @@ def check_prices(evidence: Evidence) -> Iterator[Finding]:
         attempt = attempts.get(entry.attempt)
         if attempt is None or entry.kind is not EntryKind.SETTLE or attempt.leaf.experiment != evidence.experiment.name:
             continue
-        price = sheets[attempt.job].find(attempt.model, date.fromisoformat(attempt.leaf.day))
+        price = sheets[attempt.job is not None].find(attempt.model, date.fromisoformat(attempt.leaf.day))
         for check, said in _priced(entry, replies[attempt.id], price, _answered(attempt)):
             told[check][attempt.leaf.condition].append(f"attempt {attempt.id}: {said}")
     for check, wrong in sorted(told.items()):

@@ -96,7 +96,7 @@ def closing(claimed: Claim, attempt: int, answer: Answer, price: Price, *, at: f
         price=price,
         hold=claimed.need,
         at=datetime.fromtimestamp(at, UTC),
-        gpu_ms=answer.latency_ms if claimed.need.gpu_ms else 0,
+        gpu_ms=(answer.latency_ms or 0) if claimed.need.gpu_ms else 0,
     )
     return Closing(
         attempt=attempt,

@@ -83,7 +83,7 @@ class Remote:
             return Answer(failure=wire, status=wire.status, latency_ms=latency_ms)
         return self._answer(requests, wire, latency_ms)
 
-    def _answer(self, requests: Sequence[Request], wire: WireReply, latency_ms: int = 0) -> Answer:
+    def _answer(self, requests: Sequence[Request], wire: WireReply, latency_ms: int | None = None) -> Answer:
         """What a reply to these requests says, and its headers say of limits; without our keys."""
         stated = limits.stated(wire.headers, at=wire.at, windows=self._windows)
         told = self._decoded(requests, wire)

@@ -118,6 +118,7 @@ def _attempt(attempt: Attempt) -> Record:
         "detail": attempt.detail,
         "served_by": attempt.served_by,
         "latency_ms": attempt.latency_ms,
+        "job": attempt.job,
     }
 
 

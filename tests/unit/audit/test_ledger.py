@@ -208,8 +208,8 @@ def test_a_batch_is_judged_as_one_bill() -> None:
     assert severities(with_books(given, books)) == {"overrun": "warning"}  # 440 tokens on a hold of 400, dollars within
 
 
-@pytest.mark.parametrize(("job", "told"), [(False, {}), (True, {"price": "warning"})])
-def test_a_settle_is_explained_by_the_price_of_its_own_lane(job: bool, told: dict[str, str]) -> None:
+@pytest.mark.parametrize(("job", "told"), [(None, {}), (1, {"price": "warning"})])
+def test_a_settle_is_explained_by_the_price_of_its_own_lane(job: int | None, told: dict[str, str]) -> None:
     """A call is priced in the lane by which it went, whatever lane its model has now: single calls by the full price."""
     given = evidence(plain)
     half = {name: tuple(replace(price, factor=Fraction(1, 2)) for price in held) for name, held in given.prices.items()}
