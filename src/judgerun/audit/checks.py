@@ -47,6 +47,7 @@ CHECKS: tuple[Check, ...] = (
     Check(ledger.check_forfeits, ("forfeits",)),
     Check(ledger.check_prices, ("free tokens", "price", "reported cost")),
     Check(tokens.check_usage, ("usage", "usage unknown", "cost without tokens")),
+    Check(tokens.check_thinking, ("thinking",)),
     Check(tokens.check_bounds, ("input bound", "bound tightness")),
 )
 """Every check; none reads another's findings, so their order means nothing."""

@@ -10,7 +10,8 @@ from judgerun.audit.books import Attempt, Bought
 from judgerun.audit.evidence import Evidence
 from judgerun.audit.finding import Finding
 from judgerun.audit.words import few
-from judgerun.model.experiment import Chat
+from judgerun.model.condition import matches
+from judgerun.model.experiment import Chat, Experiment
 from judgerun.model.money import format_usd
 from judgerun.model.request import RequestKey
 from judgerun.plan.quote import output_bound
@@ -66,6 +67,32 @@ def _odd(bought: Bought) -> Iterator[tuple[str, str]]:
 
 def _known(tokens: int | None) -> str:
     return "unknown" if tokens is None else str(tokens)
+
+
+def check_thinking(evidence: Evidence) -> Iterator[Finding]:
+    """Reasoning tokens in the replies of a model whose thinking is off: paid for, inside its cap, asked for by nobody."""
+    silent = _silent(evidence.experiment)
+    attempts = _own(evidence)
+    thought: dict[str, list[int]] = defaultdict(list)
+    for bought in evidence.books.bought:
+        if (attempt := attempts.get(bought.attempt)) is None or not bought.usage.reasoning:
+            continue
+        if any(matches(arm, attempt.leaf.condition) for arm in silent):
+            thought[attempt.leaf.condition].append(bought.usage.reasoning)
+    for condition, tokens in sorted(thought.items()):
+        yield Finding(
+            check="thinking",
+            severity="warning",
+            condition=condition,
+            message=f"{len(tokens)} replies hold {sum(tokens)} reasoning tokens, although thinking is off",
+            value=sum(tokens),
+        )
+
+
+def _silent(experiment: Experiment) -> list[str]:
+    """The keys of the arms whose model shall not think."""
+    arms = ((stage.name, arm) for stage in experiment.stages if isinstance(stage, Chat) for arm in stage.arms)
+    return [f"{stage}/{arm.model.name}/{arm.prompt.name}" for stage, arm in arms if arm.model.thinking in ("off", 0)]
 
 
 def check_bounds(evidence: Evidence) -> Iterator[Finding]:

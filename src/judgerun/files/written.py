@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import date, datetime
+from decimal import Decimal
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -73,8 +74,8 @@ def many(value: Any) -> Any:
 
 
 def _positive_decimal(value: Any) -> Any:
-    if not isinstance(value, str) or not re.fullmatch(r"[0-9]+(\.[0-9]+)?", value) or not float(value):
-        raise wrong(f"{value!r} is not a factor", 'a decimal string, such as "0.5"')
+    if not isinstance(value, str) or not re.fullmatch(r"[0-9]+(\.[0-9]+)?", value) or not 0 < Decimal(value) <= 1:
+        raise wrong(f"{value!r} is not a factor", 'a decimal string above 0 and at most 1, such as "0.5"')
     return value
 
 
@@ -128,7 +129,7 @@ Usd = Annotated[int, BeforeValidator(_usd)]
 Texts = Annotated[list[str], BeforeValidator(many)]
 """One string or several."""
 Factor = Annotated[str, BeforeValidator(_positive_decimal)]
-"""A positive decimal string."""
+"""A decimal string above 0 and at most 1."""
 Thinking = Annotated[str | int, BeforeValidator(_thinking)]
 """off low medium high, or a number of tokens."""
 Number = Annotated[int | float, BeforeValidator(_number)]

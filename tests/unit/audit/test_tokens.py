@@ -61,6 +61,18 @@ def test_a_usage_that_nobody_told_is_counted(usage: Usage) -> None:
     assert (finding.check, finding.severity, finding.value) == ("usage unknown", "warning", 40)
 
 
+@pytest.mark.parametrize(("asked", "found"), [("off", 1), ("low", 0), (None, 0)])
+def test_thinking_that_nobody_asked_for_is_a_warning(asked: str | None, found: int) -> None:
+    """Reasoning tokens under `thinking = "off"` are counted; where it was asked for, or left to the provider, not."""
+    usage = Usage(input_fresh=100, output_visible=4, reasoning=6)
+    given = spoilt(evidence(plain), lambda b: replace(b, usage=usage))
+    experiment = given.experiment.remodelled(lambda model: replace(model, thinking=asked))
+    findings = told(replace(given, experiment=experiment), "thinking")
+    assert len(findings) == found
+    for finding in findings:
+        assert (finding.severity, finding.condition, finding.value) == ("warning", ANN, 240)
+
+
 @pytest.mark.parametrize("usage", [Usage(), Usage(input_fresh=0, output_visible=0)])
 def test_a_cost_without_tokens_is_a_warning(usage: Usage) -> None:
     """What the provider charged for nothing that it counted."""
