@@ -190,7 +190,10 @@ class Simulator:
         raw = made if isinstance(made, bytes) else orjson.dumps(made)
         parts = [spoil.written(fault, raw, error)]
         headers = {"Content-Type": "application/json"}
-        return await deliver.success(request, parts, fault, headers, wall=self._wall(), flood=self._flood_bytes)
+        try:
+            return await deliver.success(request, parts, fault, headers, wall=self._wall(), flood=self._flood_bytes)
+        except ConnectionError:  # the client left: nobody is there to be told
+            return web.Response(status=deliver.LEFT)
 
     async def _deliver(
         self, request: web.Request, dialect: Dialect, ask: Ask, given: Given, fault: str | None

@@ -498,3 +498,19 @@ def test_faults_of_jobs_are_all_tried_here_and_in_no_swarm() -> None:
     own = {name for name, fault in FAULTS.items() if fault.kind == "job"}
     assert [name for name in own if f'"{name}"' not in here] == []
     assert not own & {name for seed in range(50) for name in swarm(seed, 0.3)}
+
+
+def test_a_client_that_leaves_in_the_middle_of_a_list_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever asked is gone: nobody is there to be told, and the server says nothing of it either."""
+
+    async def life() -> None:
+        async with serving(Simulator(faults={"trickle": 1.0})) as url:
+            _, writer = await asyncio.open_connection("127.0.0.1", int(url.split(":")[2].split("/")[0]))
+            writer.write(b"GET /v1/batches HTTP/1.1\r\nhost: here\r\n\r\n")
+            await writer.drain()
+            await asyncio.sleep(1.5)
+            writer.transport.abort()
+            await asyncio.sleep(20)
+
+    virtual.run(life())
+    assert caplog.records == []
