@@ -70,10 +70,10 @@ class Jobs(Protocol):
         ...
 
     async def find(
-        self, requests: Sequence[Request], *, token: str, since: float, timeout_s: float
-    ) -> str | Failure | None:
+        self, requests: Sequence[Request], *, token: str, since: float, known: Collection[str], timeout_s: float
+    ) -> str | Look | Failure | None:
         """The id of the job that was submitted as `token` at the Unix time `since`, by our clock, or later; None when the
-        provider has none.
+        provider has none; a Look when that will show only later. `known` are its ids of jobs under other tokens.
         """
         ...
 
@@ -315,6 +315,10 @@ class Store(Protocol):
 
     def lines(self, job: int) -> Sequence[Line]:
         """The open attempts of a job, in the order in which they were reserved."""
+        ...
+
+    def remotes(self, provider: str, token: str) -> Set[str]:
+        """The provider's ids of all jobs of its that are certain, but for the one of the token."""
         ...
 
     def request(self, key: RequestKey) -> Request:

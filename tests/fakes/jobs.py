@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fakes.mortal import Mortal
@@ -134,8 +134,8 @@ class FakeJobs:
         return number
 
     async def find(
-        self, requests: Sequence[Request], *, token: str, since: float, timeout_s: float
-    ) -> str | Failure | None:
+        self, requests: Sequence[Request], *, token: str, since: float, known: Collection[str], timeout_s: float
+    ) -> str | Look | Failure | None:
         self.mortal.before_step()
         await asyncio.sleep(0.5)
         if self.mutant == "no find":

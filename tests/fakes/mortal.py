@@ -180,6 +180,9 @@ class WatchedStore:
         self._mortal.after_step()
         return self._inner.lines(job)
 
+    def remotes(self, provider: str, token: str) -> Set[str]:
+        return self._inner.remotes(provider, token)
+
     def request(self, key: RequestKey) -> Request:
         return self._inner.request(key)
 

@@ -107,6 +107,9 @@ class QuickStore:
     def lines(self, job: int) -> Sequence[Line]:
         return ()
 
+    def remotes(self, provider: str, token: str) -> Set[str]:
+        return frozenset()
+
     def request(self, key: RequestKey) -> Request:
         raise KeyError(key.hex())
 

@@ -31,7 +31,7 @@ from judgerun.model.experiment import Model
 from judgerun.model.kept import Cell, Kept, Lost
 from judgerun.model.reply import CLOSING, Billable, Cause, Failure
 from judgerun.model.request import Request, RequestKey
-from judgerun.ports import Answer, Closing, Jobs, JobState, Line, Place
+from judgerun.ports import Answer, Closing, Jobs, JobState, Line, Look, Place
 
 POLL_FIRST_S = 15.0
 POLL_MAX_S = 60.0
@@ -118,11 +118,14 @@ class Collector:
 
     async def _find(self, job: Job) -> None:
         """Ask for a job that may have been submitted."""
-        requests = await self._requests(self.room.given.store.lines(job.id))
-        timeout_s = self._timeout(job)
-        said = await self._ask(self._jobs(job).find(requests, token=job.token, since=job.at, timeout_s=timeout_s))
+        store, timeout_s = self.room.given.store, self._timeout(job)
+        requests, known = await self._requests(store.lines(job.id)), store.remotes(job.provider, job.token)
+        asked = self._jobs(job).find(requests, token=job.token, since=job.at, known=known, timeout_s=timeout_s)
+        said = await self._ask(asked)
         if isinstance(said, str):
             await self._submitted(job, said)
+        elif isinstance(said, Look):  # some other job must end first, however long that takes
+            job.told, job.failing = self.room.scrub(said.told), None
         elif said is not None:
             await self._trouble(job, said)
         elif not job.missed:

@@ -147,6 +147,10 @@ class Front(ABC):
         """The open attempts of a job, in the order in which they were reserved."""
         return self._reader.lines(job)
 
+    def remotes(self, provider: str, token: str) -> frozenset[str]:
+        """The provider's ids of all jobs of its that are certain, but for the one of the token."""
+        return self._reader.remotes(provider, token)
+
     def request(self, key: RequestKey) -> Request:
         """A request that the cache knows; KeyError when it does not."""
         return self._reader.request(key)

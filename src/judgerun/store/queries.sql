@@ -151,6 +151,9 @@ select j.id, j.provider, j.deployment, j.model, j.token, j.state, j.remote, j.at
 from job j indexed by job_open join owner o on o.id = j.owner
 where j.state <> 'ended' and o.closed is not null and o.experiment = ? order by j.id;
 
+-- remotes: the provider's ids of its jobs under other tokens
+select remote from job where provider = ? and token <> ? and remote is not null;
+
 -- adopt_job: a job has a new owner
 update job set owner = ? where id = ?;
 

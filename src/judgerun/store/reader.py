@@ -70,6 +70,11 @@ class Reader:
         with wrapped(self._path):
             return left(self.connection, experiment)
 
+    def remotes(self, provider: str, token: str) -> frozenset[str]:
+        """The ids of all jobs of a provider that it told, but for the one of the token."""
+        with wrapped(self._path):
+            return frozenset(remote for (remote,) in self.connection.execute(SQL["remotes"], (provider, token)))
+
     def request(self, key: RequestKey) -> Request:
         """A request by its key; KeyError when there is none."""
         with wrapped(self._path):

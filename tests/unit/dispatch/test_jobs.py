@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -361,8 +361,8 @@ def test_a_submit_without_an_answer_is_not_repeated_while_it_cannot_be_found_out
             return Failure(cause=Cause.TIMED_OUT, billable=Billable.UNKNOWN)
 
         async def find(
-            self, requests: Sequence[Request], *, token: str, since: float, timeout_s: float
-        ) -> str | Failure | None:
+            self, requests: Sequence[Request], *, token: str, since: float, known: Collection[str], timeout_s: float
+        ) -> str | Look | Failure | None:
             return Failure(cause=Cause.OVERLOADED, billable=Billable.UNKNOWN)
 
     bench.jobs = Mute
@@ -374,6 +374,34 @@ def test_a_submit_without_an_answer_is_not_repeated_while_it_cannot_be_found_out
     bench.jobs = FakeJobs
     assert virtual.run(_later(bench)) == DONE
     assert bench.sizes == [4]
+
+
+def test_a_job_that_shows_only_later_is_waited_for(bench: Bench) -> None:
+    """A submit without an answer, and other jobs must end before the provider can tell: that takes hours, and is no failure; the
+    provider is told which jobs are certain, also those of earlier processes.
+    """
+    asked: list[Collection[str]] = []
+
+    class Slow(FakeJobs):
+        async def _submit(self, requests: Sequence[Request], token: str, timeout_s: float) -> str | Failure:
+            self.batches.take(requests, token)
+            return Failure(cause=Cause.TIMED_OUT, billable=Billable.UNKNOWN)
+
+        async def find(
+            self, requests: Sequence[Request], *, token: str, since: float, known: Collection[str], timeout_s: float
+        ) -> str | Look | Failure | None:
+            asked.append(known)
+            if asyncio.get_running_loop().time() < 8000:
+                return Look(ended=False, told="another is at work")
+            return await super().find(requests, token=token, since=since, known=known, timeout_s=timeout_s)
+
+    virtual.run(bench.run(stops=[30.0]))
+    bench.jobs, bench.rows = Slow, 7
+    assert virtual.run(bench.run()) == DONE
+    assert bench.flow.complete
+    assert bench.sizes == [4, 3]
+    assert set(map(frozenset, asked)) == {frozenset({"remote-1"})}
+    assert bench.batches.findings == []
 
 
 def test_a_key_that_is_not_taken_closes_the_provider_and_its_jobs_stand(bench: Bench) -> None:

@@ -253,7 +253,7 @@ def test_a_batch_of_anthropic_is_known_by_exactly_its_requests() -> None:
 )
 def test_a_batch_of_anthropic_that_may_be_ours_is_no_absence(batch: dict[str, Any]) -> None:
     """Nor is one whose results cannot be had."""
-    assert isinstance(ends(_find("anthropic"), {"data": [batch], "has_more": False}), Failure)
+    assert isinstance(ends(_find("anthropic"), {"data": [batch], "has_more": False}), (Failure, Look))
     ended = {"data": [_stated("x", "ended", 2)], "has_more": False}
     for broken in (MISSED, b"", b"<html>", {"error": {}}, RESULTS["ours"][:-9]):
         assert isinstance(ends(_find("anthropic"), ended, broken), Failure)
@@ -681,7 +681,7 @@ def test_no_key_that_a_server_echoes_is_kept(dialect: str, status: int) -> None:
         held = [request(dialect, n) for n in range(2)]
         return [
             await jobs.submit(held, token=TOKEN, timeout_s=5),
-            await jobs.find(held, token=TOKEN, since=SINCE, timeout_s=5),
+            await jobs.find(held, token=TOKEN, since=SINCE, known=(), timeout_s=5),
             await jobs.look("b", timeout_s=5),
             await jobs.collect("b", held, timeout_s=5),
             await jobs.cancel("b", timeout_s=5),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from judgerun.model.reply import Billable, Cause, Failure
+from judgerun.model.reply import Failure
 from judgerun.ports import Look
 from judgerun.providers import body as bodies
 from judgerun.providers.jobs import flow
@@ -13,11 +13,7 @@ from judgerun.providers.jobs.flow import Flow, Line, Results
 from judgerun.providers.wire import WireCall, WireReply
 
 PATH = "/messages/batches"
-UNTOLD = Failure(
-    cause=Cause.TIMED_OUT,
-    billable=Billable.UNKNOWN,
-    detail="a batch that may be this job is at work: only its results will tell whose it is",
-)
+UNTOLD = Look(ended=False, told="a batch that may be this job is at work: only its results will tell whose it is")
 
 
 def line(name: str, call: WireCall) -> bytes:
@@ -31,9 +27,9 @@ def submit(lines: list[bytes], call: WireCall, *, token: str) -> Flow[str]:
     return made if isinstance(made, Failure) else flow.named(made, "id")
 
 
-def find(names: Collection[str], *, token: str, since: float, known: Collection[str]) -> Flow[str | None]:
-    """The batch that holds exactly these requests. As long as one with as many is at work it cannot be told apart: then the answer
-    is a failure. Batches `known` under another token are not asked. The newest are listed first.
+def find(names: Collection[str], *, token: str, since: float, known: Collection[str]) -> Flow[str | Look | None]:
+    """The batch that holds exactly these requests. As long as one with as many is at work it cannot be told apart: then
+    that will show later. Batches `known` under another token are not asked. The newest are listed first.
     """
     query = {"limit": str(flow.PAGE)}
     for _ in range(flow.PAGES_MAX):
@@ -63,7 +59,7 @@ def _may_be(batch: Mapping[str, Any], size: int, *, since: float, known: Collect
     return late and batch.get("id") not in known and (not numbers or sum(numbers) == size)
 
 
-def _same(batch: Mapping[str, Any], names: Collection[str]) -> Flow[str | None]:
+def _same(batch: Mapping[str, Any], names: Collection[str]) -> Flow[str | Look | None]:
     """The id of a batch if its results are those of these requests."""
     job = flow.named(batch, "id")
     if isinstance(job, Failure):

@@ -36,7 +36,9 @@ class Codec(Protocol):
 
     def submit(self, lines: list[bytes], call: WireCall, *, token: str) -> Flow[str]: ...
 
-    def find(self, names: Collection[str], *, token: str, since: float, known: Collection[str]) -> Flow[str | None]: ...
+    def find(
+        self, names: Collection[str], *, token: str, since: float, known: Collection[str]
+    ) -> Flow[str | Look | None]: ...
 
     def look(self, job: str) -> Flow[Look]: ...
 
@@ -64,7 +66,6 @@ class Driver:
         self._read = read
         self._http = http
         self._scrub = scrub
-        self._known: dict[str, str] = {}  # the provider's id of each job whose token is certain
 
     def size(self, request: Request) -> int:
         """Bytes of its line."""
@@ -80,21 +81,14 @@ class Driver:
             await _breathe(len(lines))
             lines.append(self._line(request))
         call = self._encode([_whole(requests[0])])
-        return self._named(token, await self._drive(self._codec.submit(lines, call, token=token), timeout_s))
+        return await self._drive(self._codec.submit(lines, call, token=token), timeout_s)
 
     async def find(
-        self, requests: Sequence[Request], *, token: str, since: float, timeout_s: float
-    ) -> str | Failure | None:
+        self, requests: Sequence[Request], *, token: str, since: float, known: Collection[str], timeout_s: float
+    ) -> str | Look | Failure | None:
         """Ask for a job that may have been submitted. The timeout is for each page."""
         names = frozenset(request.key.hex() for request in requests)
-        known = frozenset(job for job, own in self._known.items() if own != token)
-        asked = self._codec.find(names, token=token, since=since, known=known)
-        return self._named(token, await self._drive(asked, timeout_s))
-
-    def _named(self, token: str, said: T) -> T:
-        if isinstance(said, str):
-            self._known[said] = token
-        return said
+        return await self._drive(self._codec.find(names, token=token, since=since, known=known), timeout_s)
 
     async def look(self, job: str, *, timeout_s: float) -> Look | Failure:
         """How a job stands."""

@@ -58,7 +58,7 @@ def submit(lines: list[bytes], call: WireCall, *, token: str) -> Flow[str]:
     return made if isinstance(made, Failure) else flow.named(made, "name")
 
 
-def find(names: Collection[str], *, token: str, since: float, known: Collection[str]) -> Flow[str | None]:
+def find(names: Collection[str], *, token: str, since: float, known: Collection[str]) -> Flow[str | Look | None]:
     """The job that has the token as its name. The order of the list is not documented: it is read to its end."""
     query = {"pageSize": str(flow.PAGE)}
     for _ in range(flow.PAGES_MAX):

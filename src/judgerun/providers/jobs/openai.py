@@ -57,7 +57,7 @@ def _upload(lines: list[bytes], token: str) -> WireCall:
     return WireCall(path="/files", body=body, headers={"content-type": f"multipart/form-data; boundary={mark}"})
 
 
-def find(names: Collection[str], *, token: str, since: float, known: Collection[str]) -> Flow[str | None]:
+def find(names: Collection[str], *, token: str, since: float, known: Collection[str]) -> Flow[str | Look | None]:
     """The batch whose metadata hold the token."""
     query = {"limit": str(flow.PAGE)}
     for _ in range(flow.PAGES_MAX):
