@@ -47,6 +47,19 @@ def looked_at(place: Lane, name: str) -> dict[str, object]:
     return document
 
 
+def brought_home(place: Lane, name: str) -> None:
+    """What is in jobs is at this provider alone: it is collected, or written off where an ended job's results are empty: whether
+    that is all that will ever come, only a person can say.
+    """
+    ended = Ended(place.start("run", name, "--yes"), seconds=900)
+    assert ended.code in (0, 8, 9), ended.err
+    for job in ended.json["jobs"]:
+        assert "its results" in job["told"], job
+        because = ("--because", "its results stay empty")
+        assert place.command("jobs", name, "--forfeit", str(job["job"]), *because).code == 0
+    assert (ended.code == 9) == bool(ended.json["jobs"]), ended.err
+
+
 def finished(place: Lane, *names: str) -> None:
     """The same commands finish; the books hold the bill; once more sends nothing."""
     low = high = 0
@@ -81,9 +94,7 @@ def test_killed_at_random_and_resumed(tmp_path: Path, rng: random.Random) -> Non
                 ended = Ended(process)
                 assert ended.code in (0, 8, -signal.SIGKILL), ended.err
             assert place.wrong() == []
-        # What was in jobs is at this provider alone.
-        ended = Ended(place.start("run", "chain", "--yes"), seconds=900)
-        assert ended.code in (0, 8), ended.err
+        brought_home(place, "chain")
     assert killed > 0
     with place.provider(seed=1):
         finished(place, "chain")
@@ -94,10 +105,12 @@ def test_stopped_at_random(tmp_path: Path, rng: random.Random) -> None:
     what was being done goes on at the provider, and is collected.
     """
     place = Lane(tmp_path / "w", rows=60 if LONG else 8, budget='total = "5.00"\n', lanes=LANES)
-    with place.provider(seed=rng.randrange(1000), pace=0.1, faults="500=0.05,504=0.03,drop_after=0.03,job_partial=0.1"):
+    with place.provider(
+        seed=rng.randrange(1000), pace=0.1 if LONG else 0.03, faults="500=0.05,504=0.03,drop_after=0.03,job_partial=0.1"
+    ):
         for _ in range(30 if LONG else 2):
             process = place.start("run", "chain", "--yes")
-            time.sleep(rng.uniform(1.2, 5.0))
+            time.sleep(rng.uniform(1.2, 5.0 if LONG else 3.0))
             if rng.random() < 0.3:
                 assert place.command("stop", "chain").code == 0
             else:
@@ -111,8 +124,7 @@ def test_stopped_at_random(tmp_path: Path, rng: random.Random) -> None:
                 assert rows_of(place.cache, "select count(*) from attempt where open = 1 and job is null") == [(0,)]
                 looked_at(place, "chain")
                 assert place.wrong() == []
-        ended = Ended(place.start("run", "chain", "--yes"), seconds=900)
-        assert ended.code in (0, 8), ended.err
+        brought_home(place, "chain")
     with place.provider(seed=1):
         finished(place, "chain")
 
@@ -132,8 +144,8 @@ def test_two_experiments_under_one_cap(tmp_path: Path, rng: random.Random, cap: 
     """A cap that runs out while jobs are filled, with faults: it holds by the bill, both runs end with 3 and tell what stands
     in jobs; under a higher one both finish, and buy nothing again.
     """
-    place = Lane(tmp_path / "w", rows=15 if LONG else 8, budget=cap + "\n", lanes=LANES, names=("a", "b"))
-    with place.provider(seed=rng.randrange(1000), pace=0.05, faults="drop_after=0.03,500=0.05,job_partial=0.1"):
+    place = Lane(tmp_path / "w", rows=15 if LONG else 5, budget=cap + "\n", lanes=LANES, names=("a", "b"))
+    with place.provider(seed=rng.randrange(1000), pace=0.01, faults="drop_after=0.03,500=0.05,job_partial=0.1"):
         ended = [Ended(process) for process in [place.start("run", name, "--yes") for name in "ab"]]
         for one in ended:
             assert one.code == 3, one.err
@@ -149,6 +161,6 @@ def test_two_experiments_under_one_cap(tmp_path: Path, rng: random.Random, cap: 
         assert place.wrong() == []
         place.budget('total = "5.00"\n')
         for name in "ab":
-            assert place.command("run", name, "--yes").code in (0, 8)
+            brought_home(place, name)
     with place.provider(seed=1):
         finished(place, "a", "b")
