@@ -240,7 +240,7 @@ metrics = ["hit@1"]
 @pytest.mark.timeout(600)
 @needs_nano
 def test_a_real_embedder_ranks_what_belongs_together(tmp_path: Path, nano: str) -> None:
-    """Three questions find their three answers over HTTP with roles; usage settles each batch, and one text twice is bought once."""
+    """Questions find their answers over HTTP with roles; usage settles each batch, and one text twice is bought once."""
     place = Place(tmp_path)
     facts = {
         "cat": ("Where did the cat sit?", "The cat sat on the mat."),
