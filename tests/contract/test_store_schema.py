@@ -196,7 +196,17 @@ def test_every_query_is_used() -> None:
 
 
 #: Asked once for a whole cache or experiment, not on a call.
-WHOLE = {"open_of", "last_entry", "later_entries", "seal_entries", "known", "experiments", "budget_of"}
+WHOLE = {
+    "open_of",
+    "last_entry",
+    "later_entries",
+    "seal_entries",
+    "known",
+    "experiments",
+    "budget_of",
+    "jobs_of",
+    "job_closed",
+}
 
 
 def test_no_query_of_a_call_scans_a_table() -> None:

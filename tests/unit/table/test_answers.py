@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fakes.tables import LAB, Lab, arm, chat, kept, numbered, text_of
+from fakes.tables import LAB, PROFILE, Lab, arm, chat, kept, numbered, text_of
 from judgerun.model.experiment import ParseRule
 from judgerun.model.kept import Kept
 from judgerun.model.profile import RULES
@@ -120,10 +122,11 @@ def test_a_rule_declared_later_reads_what_is_kept_and_buys_nothing() -> None:
     rows = numbered("rows", 3, cut=lambda n: "cut" if n == 2 else "whole")
 
     def lab(*answer: str) -> Lab:
-        place = type(LAB)(name="lab", dialect="openai", identity="lab", answer=answer)
-        judge = arm("m", "p", "{{ cut }} {{ text }}", parse=score, given={"provider": place})
+        judge = arm("m", "p", "{{ cut }} {{ text }}", parse=score, given={"provider": LAB})
         grade = arm("g", "q", "grade: {{ judge.reply }}", given={"provider": LAB})
-        return Lab(stages=[chat("judge", "rows", judge), chat("grade", "judge", grade)], tables=[rows], answer=thinks)
+        profiles = {"m": replace(PROFILE, answer=answer or PROFILE.answer)}
+        stages = [chat("judge", "rows", judge), chat("grade", "judge", grade)]
+        return Lab(stages=stages, tables=[rows], profiles=profiles, answer=thinks)
 
     before = lab()
     plain = before.whole().counts()[0]
