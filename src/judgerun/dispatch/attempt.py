@@ -159,9 +159,7 @@ class Driver:
                 room.exhaust(grant.scope)
                 raise Ended
             case Decision.FROZEN:
-                room.halt(
-                    Exit.FROZEN, f"budget {self._given.budget.name} is frozen{': ' * bool(grant.scope)}{grant.scope}"
-                )
+                room.frozen(grant.scope)
                 raise Ended
             case Decision.RATE:
                 self._called(work)
@@ -210,11 +208,8 @@ class Driver:
         """Another run has bought some of the cells meanwhile."""
         known = frozenset(keys)
         for cell in [cell for cell in work.cells if cell.request.key in known]:
-            kept = self._given.store.lookup(cell.request.key)
-            if not isinstance(kept, Kept):
-                raise InvariantBroken("the store said that a reply is kept, and does not find it")
             work.cells.remove(cell)
-            self._resolve(cell, kept)
+            self._room.bought(cell)
 
     def _split(self, work: Work, keys: tuple[RequestKey, ...]) -> None:
         """Another run holds some of the keys open: these wait for it, the others go on without them."""
@@ -308,13 +303,11 @@ class Driver:
     # -- what came back
 
     def _answered(self, work: Work, attempt: int, closing: Closing) -> None:
-        name = work.provider
-        self._room.answered[name] = self._room.answered.get(name, 0) + 1
-        self._room.progress.trouble.pop(name, None)
+        self._room.heard(work.provider)
         cells, work.cells = work.cells, []
         for cell, (_, reply, share) in zip(cells, closing.replies, strict=True):
             kept = Kept(reply=claims.slim(reply), attempt=attempt, experiment=self._given.experiment.name, cost=share)
-            self._resolve(cell, kept)
+            self._room.resolve(cell, kept)
         work.enter(State.DONE)
 
     async def _after(self, work: Work, failure: Failure) -> None:
@@ -347,7 +340,7 @@ class Driver:
         cells, work.cells = work.cells, []
         for cell in cells:
             await self._given.store.lose(cell.request, reason)
-            self._resolve(cell, Lost(reason))
+            self._room.resolve(cell, Lost(reason))
         work.enter(State.DONE)
 
     def _begin(self, work: Work, cells: list[Cell]) -> None:
@@ -364,7 +357,3 @@ class Driver:
                 tries=replace(work.tries),
             )
         )
-
-    def _resolve(self, cell: Cell, outcome: Kept | Lost) -> None:
-        self._given.flow.resolve(cell, outcome)
-        self._room.resolved += 1

@@ -243,8 +243,7 @@ class Collector:
 
     def _answered(self, job: Job, cell: Cell | None, closing: Closing) -> None:
         room = self.room
-        room.answered[job.provider] = room.answered.get(job.provider, 0) + 1
-        room.progress.trouble.pop(job.provider, None)
+        room.heard(job.provider)
         if cell is not None:
             (_, reply, share), *_ = closing.replies
             name = room.given.experiment.name
@@ -268,8 +267,7 @@ class Collector:
 
     def _resolve(self, cell: Cell, outcome: Kept | Lost) -> None:
         self._tried.pop(cell.request.key, None)
-        self.room.given.flow.resolve(cell, outcome)
-        self.room.resolved += 1
+        self.room.resolve(cell, outcome)
 
     # -- the books
 

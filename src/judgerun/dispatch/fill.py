@@ -15,10 +15,10 @@ from judgerun.dispatch.money import Scope
 from judgerun.dispatch.progress import WaitCause
 from judgerun.dispatch.room import Room
 from judgerun.dispatch.trays import Entry, Part, Tray
-from judgerun.errors import Exit, InvariantBroken
+from judgerun.errors import InvariantBroken
 from judgerun.ledger.entry import Decision
 from judgerun.model.experiment import Model
-from judgerun.model.kept import Cell, Kept
+from judgerun.model.kept import Cell
 from judgerun.model.request import RequestKey, digest
 from judgerun.ports import Grant, JobState, Place
 
@@ -144,11 +144,7 @@ class Filler:
                 filling.part.put(entry)
                 self._cells[cell.request.key] = cell
             case Decision.KEPT:
-                kept = self._given.store.lookup(cell.request.key)
-                if not isinstance(kept, Kept):
-                    raise InvariantBroken("the store said that a reply is kept, and does not find it")
-                self._given.flow.resolve(cell, kept)
-                room.resolved += 1
+                room.bought(cell)
             case Decision.HELD:
                 self._held(cell)
             case Decision.WAIT:
@@ -160,7 +156,7 @@ class Filler:
                 self.sweep(tray)  # and what it leaves may go on
             case Decision.FROZEN:
                 tray.back([entry])
-                room.halt(Exit.FROZEN, f"budget {self._given.budget.name} is frozen: {grant.scope}")
+                room.frozen(grant.scope)
             case Decision.RATE:
                 raise InvariantBroken("a job counts in no rate window")
 

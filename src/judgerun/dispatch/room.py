@@ -18,7 +18,7 @@ from judgerun.dispatch.money import Money, Scope
 from judgerun.dispatch.progress import Progress
 from judgerun.dispatch.waits import Waiter, Waits
 from judgerun.dispatch.work import ancestry
-from judgerun.errors import Exit, Problem, Refused, StoreError
+from judgerun.errors import Exit, InvariantBroken, Problem, Refused, StoreError
 from judgerun.ledger.budget import Budget, Leaf
 from judgerun.ledger.prices import Price
 from judgerun.model.experiment import Experiment, Model
@@ -190,6 +190,29 @@ class Room:
         else:  # our own bug: told in full, and nothing in flight is trusted
             self.halt(Exit.BUG, self.scrub("".join(traceback.format_exception(error))))
             self.abandon()
+
+    # -- what comes back
+
+    def resolve(self, cell: Cell, outcome: Kept | Lost) -> None:
+        """What became of a taken cell, to the flow."""
+        self.given.flow.resolve(cell, outcome)
+        self.resolved += 1
+
+    def bought(self, cell: Cell) -> None:
+        """Another run has bought the cell meanwhile: the store said that its reply is kept."""
+        kept = self.given.store.lookup(cell.request.key)
+        if not isinstance(kept, Kept):
+            raise InvariantBroken("the store said that a reply is kept, and does not find it")
+        self.resolve(cell, kept)
+
+    def heard(self, provider: str) -> None:
+        """A provider has answered a call: its trouble is over."""
+        self.answered[provider] = self.answered.get(provider, 0) + 1
+        self.progress.trouble.pop(provider, None)
+
+    def frozen(self, why: str) -> None:
+        """The ledger said that the budget is frozen."""
+        self.halt(Exit.FROZEN, f"budget {self.given.budget.name} is frozen{': ' * bool(why)}{why}")
 
     # -- gates
 
