@@ -6,21 +6,15 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 
-from aiohttp import web
-
 from judgerun.simulate.server import Simulator
+from judgerun.simulate.serving import serving as at_all_bases
 
 
 @contextlib.asynccontextmanager
 async def serving(simulator: Simulator) -> AsyncIterator[str]:
     """Serve in this loop; the base URL, up to and with /v1."""
-    runner = web.AppRunner(simulator.app(), access_log=None, shutdown_timeout=0)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0, backlog=4096).start()
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
-    finally:
-        await runner.cleanup()
+    async with at_all_bases(simulator.app()) as urls:
+        yield urls["openai"]
 
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

@@ -61,7 +61,7 @@ def rehearse(project: Project, budget: Budget, *, seed: int, log: Callable[[str]
 async def _rehearse(
     project: Project, budget: Budget, *, seed: int, start: float, log: Callable[[str], None]
 ) -> Rehearsed:
-    async with serving(Simulator(seed=seed, models=laws(project.experiment))) as urls:
+    async with serving(Simulator(seed=seed, models=laws(project.experiment)).app()) as urls:
         there = project.remodelled(lambda model: _moved(model, urls))
         _refuse_two(there)
         resumed = _goes_on(there, budget)

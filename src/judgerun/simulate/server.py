@@ -27,6 +27,7 @@ from judgerun.simulate.jobs import openai as batches
 from judgerun.simulate.jobs.engine import Engine
 from judgerun.simulate.jobs.host import Host, Reply, Route
 from judgerun.simulate.law import Law, give, habit, latency, overlong
+from judgerun.simulate.serving import serving
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 FLOOD_BYTES = 33 * 2**20
@@ -317,19 +318,11 @@ def _refused(wrong: Exception) -> int:
 
 
 async def _serve(simulator: Simulator, host: str, port: int) -> None:
-    runner = web.AppRunner(simulator.app(), access_log=None, shutdown_timeout=1.0)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, host, port, backlog=4096).start()
+    async with serving(simulator.app(), host=host, port=port, grace_s=1.0) as urls:
         stop = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        name, bound = runner.addresses[0][:2]
-        host = f"http://{f'[{name}]' if ':' in name else name}:{bound}"
-        urls = {dialect: host + bases[0] for dialect, bases in BASES.items()}
-        ready = {"ready": True, "url": f"{host}/v1", "urls": urls}
+        ready = {"ready": True, "url": urls["openai"], "urls": urls}
         sys.stdout.write(orjson.dumps(ready).decode() + "\n")
         sys.stdout.flush()
         await stop.wait()
-    finally:
-        await runner.cleanup()

@@ -8,17 +8,21 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 
 from judgerun.simulate.dialects import BASES
-from judgerun.simulate.server import Simulator
 
 
 @asynccontextmanager
-async def serving(simulator: Simulator) -> AsyncIterator[Mapping[str, str]]:
-    """Serve while inside; the base URL of each dialect."""
-    runner = web.AppRunner(simulator.app(), access_log=None, shutdown_timeout=0)
+async def serving(
+    app: web.Application, *, host: str = "127.0.0.1", port: int = 0, grace_s: float = 0.0
+) -> AsyncIterator[Mapping[str, str]]:
+    """Serve the application of a Simulator while inside; the base URL of each dialect. At the end calls in flight have
+    `grace_s` seconds to finish.
+    """
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=grace_s)
     await runner.setup()
     try:
-        await web.TCPSite(runner, "127.0.0.1", 0, backlog=4096).start()
-        host = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        yield {dialect: host + bases[0] for dialect, bases in BASES.items()}
+        await web.TCPSite(runner, host, port, backlog=4096).start()
+        name, bound = runner.addresses[0][:2]
+        origin = f"http://{f'[{name}]' if ':' in name else name}:{bound}"
+        yield {dialect: origin + bases[0] for dialect, bases in BASES.items()}
     finally:
         await runner.cleanup()
