@@ -224,3 +224,16 @@ def contradictions(document: dict[str, Any]) -> list[str]:
     if document["state"] == "stopped" and not document["reason"]:
         found.append("stopped without a reason")
     return found
+
+
+def looked_at(place: Place, name: str) -> dict[str, object]:
+    """`status` while others run: it contradicts nothing, and the bill lies within the interval at that moment."""
+    before = place.nanos()
+    ended = place.command("status", name)
+    after = place.nanos()
+    assert ended.code == 0, ended.err
+    document = ended.json
+    assert contradictions(document) == []
+    assert nanos(document["budget"]["high_usd"]) >= before
+    assert nanos(document["spend"]["low_usd"]) <= after
+    return document

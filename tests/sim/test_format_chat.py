@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from fakes.place import Place, at_home, lines, stated
 from fakes.simulator import Simulator, simulator
@@ -26,21 +23,6 @@ prompts = ["p", "q"]
 parse = { kind = "json", value = "v" }
 """
 FILES = {"t.jsonl": ROWS, "p.md": PROMPT, "q.md": "Q " + PROMPT}
-
-
-@pytest.fixture(scope="module")
-def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulator]:
-    """One simulated provider for all tests of the module."""
-    with simulator(tmp_path_factory.mktemp("provider") / "bill.jsonl", seed=1) as running:
-        at_home(running.url)
-        yield running
-
-
-@pytest.fixture
-def place(tmp_path: Path, provider: Simulator) -> Place:
-    """An empty workspace."""
-    at_home(provider.url)
-    return Place(tmp_path)
 
 
 def test_an_arm_that_cannot_be_sent_is_refused(place: Place, provider: Simulator) -> None:

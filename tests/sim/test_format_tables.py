@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fakes.place import Place, at_home, lines, stated
+from fakes.place import Place, lines, stated
 from fakes.simulator import Simulator, simulator
 
 COUNTED = ("planned", "done", "failed", "pending", "cached", "shared")
@@ -22,13 +21,6 @@ def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulator]:
     """One simulated provider for all tests of the module."""
     with simulator(tmp_path_factory.mktemp("provider") / "bill.jsonl", seed=1) as running:
         yield running
-
-
-@pytest.fixture
-def place(tmp_path: Path, provider: Simulator) -> Place:
-    """An empty workspace."""
-    at_home(provider.url)
-    return Place(tmp_path)
 
 
 def estimates(place: Place) -> list[dict[str, Any]]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fakes.place import Place, at_home, lines, stated
-from fakes.simulator import Simulator, simulator
+from fakes.simulator import Simulator
 from fakes.stubborn import stubborn
 
 ROWS = lines(*({"id": f"r{n}", "text": f"text {n}"} for n in range(6)))
@@ -39,21 +37,6 @@ where = "j.model == 'one' and j.prompt == 'p'"
 parse = { kind = "json", value = "v" }
 """
 FILES = {"t.jsonl": ROWS, "p.md": PROMPT, "q.md": "Q " + PROMPT, "r.md": "R " + PROMPT}
-
-
-@pytest.fixture(scope="module")
-def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulator]:
-    """One simulated provider for all tests of the module."""
-    with simulator(tmp_path_factory.mktemp("provider") / "bill.jsonl", seed=1) as running:
-        at_home(running.url)
-        yield running
-
-
-@pytest.fixture
-def place(tmp_path: Path, provider: Simulator) -> Place:
-    """An empty workspace."""
-    at_home(provider.url)
-    return Place(tmp_path)
 
 
 def arms(document: dict[str, Any]) -> dict[str, dict[str, Any]]:

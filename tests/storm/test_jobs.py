@@ -15,7 +15,7 @@ import pytest
 
 from fakes.judge import rows_of
 from fakes.laned import LANES, Lane
-from fakes.processes import Ended, contradictions, nanos
+from fakes.processes import Ended, contradictions, looked_at, nanos
 
 pytestmark = [pytest.mark.storm, pytest.mark.timeout(1800)]
 
@@ -24,27 +24,6 @@ FAULTS = (
     "job_submit_lost=0.08,job_fail=0.06,job_partial=0.08,job_expire=0.08,job_missing_line=0.05,job_duplicate_line=0.05,"
     "500=0.05,504=0.04,drop_before=0.03,drop_after=0.05,drop_mid=0.03,429=0.03,garbage=0.02,truncated=0.02,error_200=0.02"
 )
-
-
-@pytest.fixture
-def rng() -> random.Random:
-    """Seeded; the seed is printed, and so told by a failure."""
-    seed = int(os.environ.get("JUDGERUN_SEED", str(random.SystemRandom().randrange(10**6))))
-    print(f"JUDGERUN_SEED={seed}")
-    return random.Random(seed)
-
-
-def looked_at(place: Lane, name: str) -> dict[str, object]:
-    """`status` while others run contradicts nothing."""
-    before = place.nanos()
-    ended = place.command("status", name)
-    after = place.nanos()
-    assert ended.code == 0, ended.err
-    document = ended.json
-    assert contradictions(document) == []
-    assert nanos(document["budget"]["high_usd"]) >= before
-    assert nanos(document["spend"]["low_usd"]) <= after
-    return document
 
 
 def brought_home(place: Lane, name: str) -> None:

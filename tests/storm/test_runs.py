@@ -15,34 +15,13 @@ from pathlib import Path
 import pytest
 
 from fakes.judge import rows_of
-from fakes.processes import LANES, Ended, Place, contradictions, nanos
+from fakes.processes import LANES, Ended, Place, contradictions, looked_at, nanos
 
 pytestmark = [pytest.mark.storm, pytest.mark.timeout(1800)]
 
 LONG = bool(os.environ.get("JUDGERUN_STORM"))
 FAULTS = "drop_after=0.04,drop_mid=0.03,429_absent=0.04,500=0.03,garbage=0.02,usage_missing=0.03,truncated=0.02"
 EMBED_FAULTS = ",vector_size=0.02,vector_nan=0.02,vector_permuted=0.05"
-
-
-@pytest.fixture
-def rng() -> random.Random:
-    """Seeded; the seed is printed, and so told by a failure."""
-    seed = int(os.environ.get("JUDGERUN_SEED", str(random.SystemRandom().randrange(10**6))))
-    print(f"JUDGERUN_SEED={seed}")
-    return random.Random(seed)
-
-
-def looked_at(place: Place, name: str) -> dict[str, object]:
-    """`status` while others run: it contradicts nothing, and the bill lies within the interval at that moment."""
-    before = place.nanos()
-    ended = place.command("status", name)
-    after = place.nanos()
-    assert ended.code == 0, ended.err
-    document = ended.json
-    assert contradictions(document) == []
-    assert nanos(document["budget"]["high_usd"]) >= before
-    assert nanos(document["spend"]["low_usd"]) <= after
-    return document
 
 
 def finished(place: Place, *names: str) -> None:
