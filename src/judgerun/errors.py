@@ -54,6 +54,12 @@ def strongest(codes: Iterable[Exit]) -> Exit:
     return next((code for code in PRECEDENCE if code in held), Exit.DONE)
 
 
+EXPERIMENT = "experiment.toml"
+"""The name of an experiment's file. Problems told by those who do not open it have it alone: `files.toml.pointing` puts in the path
+and the line.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One thing wrong in what a person wrote: where, what, and what would be right."""

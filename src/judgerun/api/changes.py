@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from judgerun.api.project import WEIGHTS, Project
+from judgerun.errors import EXPERIMENT
 from judgerun.plan.changes import changed, cost
 from judgerun.plan.counts import Counts
 from judgerun.store.snapshot import Snapshot
@@ -17,7 +18,7 @@ TEXTS = (".md", ".toml", ".py", ".json")
 
 def files(project: Project) -> dict[str, str]:
     """The digest of every file that the experiment reads, its own included."""
-    return {"experiment.toml": project.experiment.digest, **project.loaded.inputs.digests}
+    return {EXPERIMENT: project.experiment.digest, **project.loaded.inputs.digests}
 
 
 def texts(project: Project) -> dict[str, str]:

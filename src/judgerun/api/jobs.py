@@ -10,7 +10,7 @@ from judgerun.api.project import Project, snapshot
 from judgerun.api.state import job_document
 from judgerun.dispatch.clock import WallClock
 from judgerun.dispatch.retry import says
-from judgerun.errors import Problem, Refused
+from judgerun.errors import EXPERIMENT, Problem, Refused
 from judgerun.ledger.entry import Amount
 from judgerun.ports import Jobs, JobState, Place, Provider
 from judgerun.providers.open import connect
@@ -110,7 +110,7 @@ def _ways(project: Project, providers: Mapping[str, Provider], jobs: Sequence[Ke
         way = at.get(job.place._replace(model=""))
         if way is None:
             wrong = f"its provider {job.place.provider} is not one of the experiment, or not at the same place"
-            problems.append(Problem("experiment.toml", f"job {job.id}", wrong, "the provider as it was"))
+            problems.append(Problem(EXPERIMENT, f"job {job.id}", wrong, "the provider as it was"))
         else:
             found.append((job, way))
     if problems:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from judgerun.api.tables import stage_table
-from judgerun.errors import Problem, Refused
+from judgerun.errors import EXPERIMENT, Problem, Refused
 from judgerun.files.budgets import load_lanes
 from judgerun.files.deployments import sheet_name
 from judgerun.files.experiment import Loaded, load_experiment
@@ -229,7 +229,7 @@ class Project:
     def _usual_prices(self, model: Model) -> tuple[Price, ...]:
         place = model.provider
         if place.price is not None:
-            return (Price(rates=place.price, source="experiment.toml"),)
+            return (Price(rates=place.price, source=EXPERIMENT),)
         if place.dialect == "local":
             return (Price(rates=FREE, source="local"),)
         rows = self.sheet.rows.get(sheet_name(model.priced_as), ())

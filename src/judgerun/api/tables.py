@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from judgerun.errors import Problem, Refused
+from judgerun.errors import EXPERIMENT, Problem, Refused
 from judgerun.model.experiment import Experiment
 from judgerun.model.rows import Fields, Table
 from judgerun.plan.flow import Flow
@@ -86,16 +86,12 @@ def stage_table(project: Surveyed, cache: Path, table: str) -> Table:
     known = [stage.name for stage in project.experiment.stages]
     if table not in known:
         raise Refused(
-            Problem("experiment.toml", "", f"experiment {name!r} has no stage {table!r}", f"one of {', '.join(known)}")
+            Problem(EXPERIMENT, "", f"experiment {name!r} has no stage {table!r}", f"one of {', '.join(known)}")
         )
     if not cache.exists():
-        raise Refused(
-            Problem("experiment.toml", "", f"experiment {name!r} has not run in this cache", f"judgerun run {name}")
-        )
+        raise Refused(Problem(EXPERIMENT, "", f"experiment {name!r} has not run in this cache", f"judgerun run {name}"))
     with Snapshot.open(cache) as view:
         rows = [row for row in project.survey(view, keep=True).rows(table) if row.state == "live"]
     if not rows:
-        raise Refused(
-            Problem("experiment.toml", "", f"{name}/{table} has no rows in this cache yet", f"judgerun run {name}")
-        )
+        raise Refused(Problem(EXPERIMENT, "", f"{name}/{table} has no rows in this cache yet", f"judgerun run {name}"))
     return StageTable(table, rows)

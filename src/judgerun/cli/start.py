@@ -11,7 +11,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from judgerun.errors import Problem, Refused
+from judgerun.errors import EXPERIMENT, Problem, Refused
 from judgerun.files.readers import Record, Unreadable, form_of, records
 from judgerun.model.money import parse_usd
 
@@ -101,7 +101,7 @@ def write_task(workspace: Path, task: Task) -> Written:
     wanted = {
         folder / "rows.csv": _rows(task),
         folder / "judge.md": _text(task.prompt),
-        folder / "experiment.toml": _experiment(task),
+        folder / EXPERIMENT: _experiment(task),
     }
     if task.schema is not None:
         wanted[folder / "schema.json"] = _text(task.schema)
@@ -117,7 +117,7 @@ def write_task(workspace: Path, task: Task) -> Written:
     for path, text in wanted.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    return Written(experiment=folder / "experiment.toml", budget=budget, new=new)
+    return Written(experiment=folder / EXPERIMENT, budget=budget, new=new)
 
 
 def _wrong(task: Task) -> Iterator[Problem]:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from judgerun.errors import Problem, Refused
+from judgerun.errors import EXPERIMENT, Problem, Refused
 from judgerun.files.faults import Faults
 from judgerun.files.lines import Path as KeyPath
 from judgerun.files.lines import locate
@@ -60,7 +60,7 @@ def pointing(path: Path) -> Iterator[None]:
 
 
 def _pointed(problem: Problem, path: str, lines: Mapping[str, int]) -> Problem:
-    if problem.file != "experiment.toml":
+    if problem.file != EXPERIMENT:
         return problem
     place = problem.place.replace('"', "")
     known = [words for words in lines if place == words or place.startswith((f"{words}.", f"{words}:"))]

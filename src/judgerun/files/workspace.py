@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from judgerun.errors import Problem, Refused
+from judgerun.errors import EXPERIMENT, Problem, Refused
 from judgerun.files.faults import hint
 
-EXPERIMENT = "experiment.toml"
 NOT_BUDGETS = frozenset({"prices", "lanes"})
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from judgerun.errors import Problem
+from judgerun.errors import EXPERIMENT, Problem
 from judgerun.model.condition import Condition
 from judgerun.model.experiment import Fold
 from judgerun.plan.chat import ChatNode
@@ -70,7 +70,7 @@ class FoldNode(Stageful):
         if self._table is not None or self._coordinate == ROWS:
             return []
         wrong = f"the rows have no coordinate {self.stage.over!r}"
-        return [Problem("experiment.toml", f"stage.{self.name}.over", wrong, "draw, order, model, or rows")]
+        return [Problem(EXPERIMENT, f"stage.{self.name}.over", wrong, "draw, order, model, or rows")]
 
     def ids(self) -> Sequence[str] | None:
         """Those of the rows that come in; a fold over rows goes back to the ids before the explode."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from judgerun.errors import InvariantBroken, Problem, Refused
+from judgerun.errors import EXPERIMENT, InvariantBroken, Problem, Refused
 from judgerun.model.experiment import Chat, Embed, Experiment, Explode, Fold, Map, Pair, Retrieve, Stage, TextOf
 from judgerun.model.profile import Profile
 from judgerun.model.rows import Fields, Inputs
@@ -86,9 +86,7 @@ def ordered(experiment: Experiment) -> list[Stage]:
         ready = [stage for stage in left if all(name in placed for name in needs(stage) if name in names)]
         if not ready:
             circle = ", ".join(stage.name for stage in left)
-            raise Refused(
-                Problem("experiment.toml", "stage", f"stages wait for each other: {circle}", "cut the circle")
-            )
+            raise Refused(Problem(EXPERIMENT, "stage", f"stages wait for each other: {circle}", "cut the circle"))
         done.append(ready[0])
         left.remove(ready[0])
     return done
@@ -165,7 +163,7 @@ def _retrieve(common: Common, stage: Retrieve, given: Given) -> Node:
             if not isinstance(embed, Embed) or embed.corpus is None:
                 right = "an embed stage with queries and corpus"
                 wrong = f"{stage.feeds[0]} embeds no corpus"
-                raise Refused(Problem("experiment.toml", f"stage.{stage.name}.from", wrong, right))
+                raise Refused(Problem(EXPERIMENT, f"stage.{stage.name}.from", wrong, right))
             return DenseNode(common, stage, embed, given.matrix)
         case "bm25":
             return WordsNode(common, stage)

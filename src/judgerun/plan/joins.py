@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from judgerun.errors import Problem
+from judgerun.errors import EXPERIMENT, Problem
 from judgerun.model.condition import Condition
 from judgerun.model.experiment import Chat, Finishes, Join
 from judgerun.plan.node import Node, Stageful
@@ -124,14 +124,14 @@ class Joins:
             where = f"{place}.with.{join.name}"
             if several := self._partners[join.table].several():
                 wrong = f"{join.table} has several draws of {several} for one row"
-                found.append(Problem("experiment.toml", where, wrong, "fold them, or take it from upstream"))
+                found.append(Problem(EXPERIMENT, where, wrong, "fold them, or take it from upstream"))
             for feed in self._owner.feeds:
                 for condition in feed.conditions:
                     others = self._candidates(condition, join.table)
                     if len(others) > 1:
                         wrong = f"{join.table} has {len(others)} rows for one row of {condition}"
                         right = f"for example {others[0]} and {others[1]}: fold it, or take it from upstream"
-                        found.append(Problem("experiment.toml", where, wrong, right))
+                        found.append(Problem(EXPERIMENT, where, wrong, right))
                         break
         return found
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, Literal
 
-from judgerun.errors import Problem
+from judgerun.errors import EXPERIMENT, Problem
 from judgerun.model.condition import FOLDED, Condition
 from judgerun.model.experiment import Pair
 from judgerun.plan.entry import Entry
@@ -84,7 +84,7 @@ class PairNode(Stageful):
         wrong = f"no two conditions differ in {self.stage.of!r}"
         if self.stage.against != ALL:
             wrong += f" with one of them {self.stage.against!r}"
-        return [Problem("experiment.toml", f"stage.{self.name}.of", wrong, "a coordinate with several values")]
+        return [Problem(EXPERIMENT, f"stage.{self.name}.of", wrong, "a coordinate with several values")]
 
     def ids(self) -> Sequence[str] | None:
         """Those of the rows, where they meet by id."""

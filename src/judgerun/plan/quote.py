@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import ceil
 
-from judgerun.errors import Problem, invariant
+from judgerun.errors import EXPERIMENT, Problem, invariant
 from judgerun.ledger.entry import Amount
 from judgerun.ledger.prices import SERVICES, Price
 from judgerun.model.experiment import Embed, Experiment, Model
@@ -195,7 +195,7 @@ class Terms:
             if self.model.lane == "batch":
                 wrong += " in the batch lane"
                 right += ", with batch_factor"
-            found.append(Problem("experiment.toml", f"models.{self.model.name}", wrong, right))
+            found.append(Problem(EXPERIMENT, f"models.{self.model.name}", wrong, right))
         if not self.embeds and self.output is None:
             file = f"budgets/{budget}.toml" if budget else "the budget"
             hidden = self.profile.reasoning in ("outside", "unknown")

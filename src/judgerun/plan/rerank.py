@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from judgerun.errors import Problem
+from judgerun.errors import EXPERIMENT, Problem
 from judgerun.model.condition import Condition
 from judgerun.model.experiment import Retrieve
 from judgerun.model.rows import Fields
@@ -71,12 +71,12 @@ class FuseNode(RankNode):
         for name, partner in self._others.items():
             if several := partner.several():
                 wrong = f"{name} has several draws of {several} for one ranking"
-                found.append(Problem("experiment.toml", f"stage.{self.name}.fuse", wrong, "fold them first"))
+                found.append(Problem(EXPERIMENT, f"stage.{self.name}.fuse", wrong, "fold them first"))
             for condition in self.feeds[0].conditions:
                 others = self._matching(condition, name)
                 if len(others) != 1:
                     wrong = f"{name} has {len(others) or 'no'} rankings for one of {condition}"
-                    found.append(Problem("experiment.toml", f"stage.{self.name}.fuse", wrong, "arms of the same rows"))
+                    found.append(Problem(EXPERIMENT, f"stage.{self.name}.fuse", wrong, "arms of the same rows"))
                     break
         return found
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from judgerun.errors import Problem
+from judgerun.errors import EXPERIMENT, Problem
 from judgerun.model.condition import Condition
 from judgerun.model.experiment import Explode, Map
 from judgerun.plan.chat import ChatNode
@@ -47,8 +47,7 @@ class ExplodeNode(Stageful):
         place = f"stage.{self.name}"
         right = "maxItems in the JSON schema of the stage that feeds it, or at_most here"
         return [
-            Problem("experiment.toml", place, f"nothing says how many rows a reply of {name} gives", right)
-            for name in wrong
+            Problem(EXPERIMENT, place, f"nothing says how many rows a reply of {name} gives", right) for name in wrong
         ]
 
     def ids(self) -> Sequence[str] | None:

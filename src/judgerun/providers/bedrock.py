@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from judgerun.errors import Problem, invariant
+from judgerun.errors import EXPERIMENT, Problem, invariant
 from judgerun.model.experiment import Deployment, Model
 from judgerun.model.profile import Profile
 from judgerun.model.reply import Failure, Finish, Reply, Usage
@@ -72,7 +72,7 @@ def unfit(model: Model) -> Iterator[Problem]:
     """What the API would refuse in the keys of this model taken together, and an id that cannot stand in a path."""
     if "/" in model.model:
         place, right = f"models.{model.name}.model", "the id of the model or of its inference profile"
-        yield Problem("experiment.toml", place, "an id with a slash cannot stand in the path of a call", right)
+        yield Problem(EXPERIMENT, place, "an id with a slash cannot stand in the path of a call", right)
     yield from claude.unfit(model)
 
 

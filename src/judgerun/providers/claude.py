@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from judgerun.errors import Problem, invariant
+from judgerun.errors import EXPERIMENT, Problem, invariant
 from judgerun.model.experiment import Model
 
-PLACE = "experiment.toml"
 BUDGET_MIN = 1024
 """The least number of thinking tokens that can be asked for."""
 
@@ -82,9 +81,9 @@ def unfit(model: Model) -> Iterator[Problem]:
     own = model.provider.switch(model.thinking) is not None  # the person's own fields for it: theirs to know
     if model.thinking is not None and not own:
         for wrong, right in _thinking(model, model.thinking):
-            yield Problem(PLACE, f"models.{model.name}.thinking", wrong, right)
+            yield Problem(EXPERIMENT, f"models.{model.name}.thinking", wrong, right)
     for wrong, right in _temperature(model, thinks=model.thinking not in (None, "off") and not own):
-        yield Problem(PLACE, f"models.{model.name}.temperature", wrong, right)
+        yield Problem(EXPERIMENT, f"models.{model.name}.temperature", wrong, right)
 
 
 def _thinking(model: Model, asked: str | int) -> Iterator[tuple[str, str]]:

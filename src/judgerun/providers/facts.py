@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
-from judgerun.errors import Problem
+from judgerun.errors import EXPERIMENT, Problem
 from judgerun.model.experiment import Deployment
 from judgerun.model.profile import RULES, Reasoning
 
 Fields = Mapping[str, Any]
 """Fields of a request's body."""
 
-PLACE = "experiment.toml"
 WORDS = ("off", "low", "medium", "high")
 """The words of `thinking`; a number of tokens is the other thing that it may be."""
 
@@ -144,26 +143,26 @@ def problems(deployment: Deployment, owned: Collection[str] = ()) -> Iterator[Pr
     place = f"providers.{deployment.name}"
     if deployment.like is not None and deployment.dialect != "openai":
         wrong = f"the dialect {deployment.dialect!r} has no servers that another could be like"
-        yield Problem(PLACE, f"{place}.like", wrong, "leave it out")
+        yield Problem(EXPERIMENT, f"{place}.like", wrong, "leave it out")
     elif deployment.like is not None and deployment.like not in SERVERS:
         wrong = f"no server of the name {deployment.like!r} is known"
-        yield Problem(PLACE, f"{place}.like", wrong, choice(deployment.like, SERVERS))
+        yield Problem(EXPERIMENT, f"{place}.like", wrong, choice(deployment.like, SERVERS))
     if deployment.cap_field is not None and deployment.dialect != "openai":
         wrong = f"the dialect {deployment.dialect!r} has one field for its output cap"
-        yield Problem(PLACE, f"{place}.cap_field", wrong, "leave it out")
+        yield Problem(EXPERIMENT, f"{place}.cap_field", wrong, "leave it out")
     elif deployment.cap_field in {"", *(OWNED - CAPS)}:
         wrong = f"the output cap cannot go as {deployment.cap_field!r}"
-        yield Problem(PLACE, f"{place}.cap_field", wrong, choice(deployment.cap_field, sorted(CAPS)))
+        yield Problem(EXPERIMENT, f"{place}.cap_field", wrong, choice(deployment.cap_field, sorted(CAPS)))
     for rule in deployment.answer:
         if rule not in RULES:
-            yield Problem(PLACE, f"{place}.answer", f"{rule!r} finds no answers", choice(rule, RULES))
+            yield Problem(EXPERIMENT, f"{place}.answer", f"{rule!r} finds no answers", choice(rule, RULES))
     for word, fields in deployment.thinking.items():
         for name in sorted(name for name in OWNED.union(owned) if _holds(fields, name)):
             wrong = f"a switch of thinking may not set {name!r}"
-            yield Problem(PLACE, f"{place}.thinking.{word}.{name}", wrong, "leave it out")
+            yield Problem(EXPERIMENT, f"{place}.thinking.{word}.{name}", wrong, "leave it out")
         if word not in WORDS and not (word.isdecimal() and word == str(int(word))):
             wrong = f"no model can ask for {word!r}"
-            yield Problem(PLACE, f"{place}.thinking.{word}", wrong, choice(word, (*WORDS, "a number of tokens")))
+            yield Problem(EXPERIMENT, f"{place}.thinking.{word}", wrong, choice(word, (*WORDS, "a number of tokens")))
 
 
 def _holds(fields: Fields, name: str) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from judgerun.errors import Problem, Refused, invariant
+from judgerun.errors import EXPERIMENT, Problem, Refused, invariant
 from judgerun.model.experiment import Model
 from judgerun.model.profile import Profile
 from judgerun.model.reply import Billable, Cause, Failure, Finish, Reply, Usage
@@ -24,7 +24,6 @@ from judgerun.providers.fault import DETAIL_CHARS_MAX
 
 VERSION = "local/1"
 EXTRA = "pip install 'judgerun[local]'"
-PLACE = "experiment.toml"
 BATCH = 32
 
 PROFILE = Profile(
@@ -58,7 +57,7 @@ def problems(model: Model) -> list[Problem]:
     """What would keep this model from running: the extra, the folder."""
     found = []
     if importlib.util.find_spec("sentence_transformers") is None:
-        found.append(Problem(PLACE, f"models.{model.name}", "a local model needs sentence-transformers", EXTRA))
+        found.append(Problem(EXPERIMENT, f"models.{model.name}", "a local model needs sentence-transformers", EXTRA))
     try:
         _folder(model)
     except Refused as refused:
@@ -87,12 +86,12 @@ def _folder(model: Model) -> Path:
         spec = importlib.util.find_spec(name) if name.isidentifier() else None
         if spec is None or not spec.submodule_search_locations:
             right = f"pip install {name.replace('_', '-')}"
-            raise Refused(Problem(PLACE, place, f"the package {name!r} is not installed", right))
+            raise Refused(Problem(EXPERIMENT, place, f"the package {name!r} is not installed", right))
         folder = Path(next(iter(spec.submodule_search_locations))) / inside
     else:
         folder = Path(model.model).expanduser()
     if not (folder / "config.json").is_file() and not (folder / "modules.json").is_file():
-        raise Refused(Problem(PLACE, place, f"{model.model!r} is no folder with a sentence-transformers model"))
+        raise Refused(Problem(EXPERIMENT, place, f"{model.model!r} is no folder with a sentence-transformers model"))
     return folder
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from judgerun.errors import Problem, Refused
+from judgerun.errors import EXPERIMENT, Problem, Refused
 from judgerun.model.experiment import Deployment, Model
 from judgerun.model.profile import Profile
 from judgerun.ports import Provider
@@ -46,7 +46,6 @@ UNFIT: Mapping[str, Callable[[Model], Iterable[Problem]]] = {
 }
 """Of some dialects, what the API would refuse in keys that each would be taken alone."""
 
-PLACE = "experiment.toml"
 OTHERS: Mapping[str, tuple[str, ...]] = {
     "chat": ("dimensions", "instruction", "input_type", "normalize", "max_input_tokens"),
     "embed": ("temperature", "max_output_tokens", "thinking", "stream"),
@@ -78,14 +77,14 @@ def unsent(model: Model, known: Profile) -> list[Problem]:
     for key in PARAMETERS:
         if key not in known.parameters and _says(model, key):
             wrong = f"the dialect {known.dialect!r} cannot send {key}"
-            found.append(Problem(PLACE, f"models.{model.name}.{key}", wrong, "leave it out"))
+            found.append(Problem(EXPERIMENT, f"models.{model.name}.{key}", wrong, "leave it out"))
     for key in sorted(known.required):
         if getattr(model, key) is None:
             wrong = f"the dialect {known.dialect!r} cannot send a call without it"
-            found.append(Problem(PLACE, f"models.{model.name}.{key}", wrong, "write it"))
+            found.append(Problem(EXPERIMENT, f"models.{model.name}.{key}", wrong, "write it"))
     if model.thinking is not None and "thinking" in known.parameters and not _thinks(model.thinking, known):
         wrong = f"{model.provider.name} does not take {model.thinking!r}"
-        found.append(Problem(PLACE, f"models.{model.name}.thinking", wrong, _choices(known)))
+        found.append(Problem(EXPERIMENT, f"models.{model.name}.thinking", wrong, _choices(known)))
     if known.dialect in UNFIT:
         found += UNFIT[known.dialect](model)
     return found + list(_lacking(model, known))
@@ -101,18 +100,20 @@ def unable(model: Model, known: Profile, kind: Literal["chat", "embed"]) -> list
     """Why a model cannot serve a stage of this kind: its dialect has no such call, or cannot make one without a key."""
     if not (known.chat if kind == "chat" else known.embed):
         wrong = f"the dialect {known.dialect!r} has no {'chat' if kind == 'chat' else 'embeddings'} at this provider"
-        return [Problem(PLACE, f"models.{model.name}.provider", wrong, "a provider that has")]
+        return [Problem(EXPERIMENT, f"models.{model.name}.provider", wrong, "a provider that has")]
     if model.lane == "batch" and (known.jobs is None or (kind == "embed" and not known.jobs.embed)):
         wrong = f"{model.provider.name} has no batch API" + (" for embeddings" if known.jobs else "")
         right = "leave it out: calls then go one by one, at full price"
-        return [Problem(PLACE, f"models.{model.name}.lane", wrong, right)]
+        return [Problem(EXPERIMENT, f"models.{model.name}.lane", wrong, right)]
     missing = [key for key in sorted(known.required_embed) if kind == "embed" and not getattr(model, key)]
     wrong = f"the dialect {known.dialect!r} cannot embed a text without it"
-    found = [Problem(PLACE, f"models.{model.name}.{key}", wrong, "write it") for key in missing]
+    found = [Problem(EXPERIMENT, f"models.{model.name}.{key}", wrong, "write it") for key in missing]
     for key in OTHERS[kind]:
         if _says(model, key):
             wrong = "a chat call carries no such key" if kind == "chat" else "an embedding call carries no such key"
-            found.append(Problem(PLACE, f"models.{model.name}.{key}", wrong, "leave it out, or name another model"))
+            found.append(
+                Problem(EXPERIMENT, f"models.{model.name}.{key}", wrong, "leave it out, or name another model")
+            )
     return found
 
 
@@ -133,7 +134,7 @@ def _lacking(model: Model, known: Profile) -> Iterator[Problem]:
             field = lack.key.removeprefix("extra.")
             owned = field != lack.key and not lack.takes
             wrong = f"extra may not hold {field!r}" if owned else f"the model {model.model!r} does not take {said!r}"
-            yield Problem(PLACE, f"models.{model.name}.{lack.key}", wrong, lack.right)
+            yield Problem(EXPERIMENT, f"models.{model.name}.{lack.key}", wrong, lack.right)
 
 
 def _written(model: Model, key: str) -> Any:
@@ -224,7 +225,7 @@ def _dialect(deployment: Deployment) -> Dialect:
 def _unspoken(deployment: Deployment) -> Problem:
     right = f"one of {', '.join([*sorted(DIALECTS), 'local'])}"
     wrong = f"judgerun does not speak {deployment.dialect!r}"
-    return Problem(PLACE, f"providers.{deployment.name}.dialect", wrong, right)
+    return Problem(EXPERIMENT, f"providers.{deployment.name}.dialect", wrong, right)
 
 
 def _wrong(deployment: Deployment, environ: Mapping[str, str]) -> list[Problem]:
@@ -236,10 +237,10 @@ def _wrong(deployment: Deployment, environ: Mapping[str, str]) -> list[Problem]:
     place = f"providers.{deployment.name}.base_url"
     parts = urlsplit(deployment.base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        found.append(Problem(PLACE, place, "is no http or https address", 'for example "https://host/v1"'))
+        found.append(Problem(EXPERIMENT, place, "is no http or https address", 'for example "https://host/v1"'))
     elif of_url(deployment.base_url) and deployment.identity is None:
         wrong = "holds credentials, which would enter the request keys"
-        found.append(Problem(PLACE, place, wrong, "api_key_env, with the key in the environment"))
+        found.append(Problem(EXPERIMENT, place, wrong, "api_key_env, with the key in the environment"))
     name = deployment.api_key_env
     if name is not None:
         key = environ.get(name, "").strip()

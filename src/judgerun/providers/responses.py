@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from judgerun.errors import Problem, invariant
+from judgerun.errors import EXPERIMENT, Problem, invariant
 from judgerun.model.experiment import Deployment, Model
 from judgerun.model.profile import JobLimits, Profile
 from judgerun.model.reply import Failure, Finish, Reply
@@ -93,7 +93,7 @@ def unfit(model: Model) -> Iterator[Problem]:
     cap = model.max_output_tokens
     if model.provider.builtin and cap is not None and cap < CAP_MIN:
         place = f"models.{model.name}.max_output_tokens"
-        yield Problem("experiment.toml", place, f"the API takes no cap of {cap}", f"{CAP_MIN} and more")
+        yield Problem(EXPERIMENT, place, f"the API takes no cap of {cap}", f"{CAP_MIN} and more")
 
 
 def authorise(key: str | None, deployment: Deployment) -> Mapping[str, str]:

@@ -9,11 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from judgerun.errors import Problem, Refused
+from judgerun.errors import EXPERIMENT, Problem, Refused
 from judgerun.model.experiment import Model
 from judgerun.plan.requests import SERVER, Count, Tokenizer
 
-PLACE = "experiment.toml"
 TIKTOKEN = "tiktoken:"
 CACHES = ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR")
 """Where tiktoken looks for vocabularies, in this order; else in data-gym-cache of the folder for temporary files."""
@@ -133,4 +132,4 @@ def _from_file(model: Model, written: str, places: Sequence[Path]) -> Tokenizer:
 
 
 def _problem(model: Model, wrong: str, right: str) -> Problem:
-    return Problem(PLACE, f"models.{model.name}.tokenizer", wrong, right)
+    return Problem(EXPERIMENT, f"models.{model.name}.tokenizer", wrong, right)

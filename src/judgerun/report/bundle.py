@@ -25,7 +25,7 @@ from typing import Any, Literal
 
 import orjson
 
-from judgerun.errors import Problem, Refused, SealBroken, StoreError
+from judgerun.errors import EXPERIMENT, Problem, Refused, SealBroken, StoreError
 from judgerun.store.seal import verify
 from judgerun.store.snapshot import Sealed, Snapshot
 from judgerun.store.upkeep import migrate
@@ -308,6 +308,6 @@ def placed(files: Mapping[str, str], *, experiment: str, folder: Path, data_root
         name = f"prompts/{experiment}/{PurePosixPath(os.path.normpath(written))}"
         if place is None or PurePosixPath(written).is_absolute() or ".." in PurePosixPath(name).parts:
             wrong = f"{written!r} cannot be put beside the experiment"
-            raise Refused(Problem("experiment.toml", written, wrong, "a relative path, or --digests-only"))
+            raise Refused(Problem(EXPERIMENT, written, wrong, "a relative path, or --digests-only"))
         told[name] = place
     return told

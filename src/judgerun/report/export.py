@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from judgerun.audit.books import Attempt
 from judgerun.audit.evidence import Evidence
-from judgerun.errors import Problem, Refused
+from judgerun.errors import EXPERIMENT, Problem, Refused
 from judgerun.ledger.entry import Entry
 from judgerun.model.experiment import Map
 from judgerun.report.columns import Record, conditions_of, made, order, records
@@ -161,12 +161,12 @@ def _path(stage: str, pattern: str, row: Row, rows: Sequence[Row]) -> str:
         table = locate(name, conditions)
         held = row.condition.get(name.rpartition(".")[2], table) if table is not None else None
         if held is None:
-            raise Refused(Problem("experiment.toml", f"stage {stage}: write", f"{name!r} is no coordinate here"))
+            raise Refused(Problem(EXPERIMENT, f"stage {stage}: write", f"{name!r} is no coordinate here"))
         return re.sub(r"[^A-Za-z0-9._-]", "_", held)
 
     path = PurePosixPath(_NAME.sub(value, pattern))
     if path.is_absolute() or ".." in path.parts or path.suffix.removeprefix(".") not in FORMATS:
         wrong = f"{str(path)!r} is no file that can be written"
         right = f"a path under results/, ending in {', '.join(FORMATS)}"
-        raise Refused(Problem("experiment.toml", f"stage {stage}: write", wrong, right))
+        raise Refused(Problem(EXPERIMENT, f"stage {stage}: write", wrong, right))
     return str(path)

@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import Any
 
 from judgerun.analysis.paired import holm
-from judgerun.errors import Problem, Refused
+from judgerun.errors import EXPERIMENT, Problem, Refused
 from judgerun.model.condition import Condition, matches
 from judgerun.model.experiment import Question
 from judgerun.report.columns import conditions_of
@@ -231,7 +231,7 @@ def _fields(
         held = (_typed(value),)
         if told.setdefault(row.condition.name, {}).setdefault(row.id, held) != held:
             wrong = f"{field.text!r} has several values for row {row.id} of {row.condition.name}"
-            raise Refused(Problem("experiment.toml", f"question {question}: against", wrong, "fold the draws first"))
+            raise Refused(Problem(EXPERIMENT, f"question {question}: against", wrong, "fold the draws first"))
     return told
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from judgerun.errors import Problem, Refused
+from judgerun.errors import EXPERIMENT, Problem, Refused
 from judgerun.model.condition import Condition
 from judgerun.table.conditions import coordinates
 from judgerun.table.expression import Expression, ExpressionError
@@ -169,11 +169,11 @@ def _evaluated(expression: Expression, scope: Scope, row: Row, place: str) -> Va
     try:
         value = expression.evaluate(scope(row))
     except ExpressionError as error:
-        raise Refused(Problem("experiment.toml", place, str(error), f"row {row.id} of {row.condition}")) from error
+        raise Refused(Problem(EXPERIMENT, place, str(error), f"row {row.id} of {row.condition}")) from error
     if value is None or isinstance(value, bool | int | float | str):
         return value
     wrong = f"{expression.text!r} gives a {type(value).__name__}, which is no number, truth value or label"
-    raise Refused(Problem("experiment.toml", place, wrong, f"row {row.id} of {row.condition}"))
+    raise Refused(Problem(EXPERIMENT, place, wrong, f"row {row.id} of {row.condition}"))
 
 
 def names(conditions: Sequence[Condition]) -> Callable[[Condition], dict[str, str]]:
