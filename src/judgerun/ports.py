@@ -9,12 +9,16 @@ from typing import NamedTuple, Protocol
 
 from judgerun.ledger.budget import Budget
 from judgerun.ledger.entry import Amount, Decision, EntryKind
+from judgerun.model.event import Event
 from judgerun.model.kept import Kept, Lost
 from judgerun.model.lane import Limit
 from judgerun.model.money import Nanos
 from judgerun.model.profile import JobLimits, Profile
 from judgerun.model.reply import Failure, Reply
 from judgerun.model.request import Request, RequestKey
+
+LaneTime = Mapping[str, Mapping[str, float]]
+"""Lane -> cause -> slot-seconds: what the slots of a lane were busy with, or waited for, over a run or an experiment's life."""
 
 
 class Clock(Protocol):
@@ -250,6 +254,7 @@ class Standing:
     attempts: int = 0  # tries of the experiment whose bytes left
     frozen: str | None = None  # why, when the budget is frozen
     idle: Mapping[str, float] = field(default_factory=dict)  # cause -> cell-seconds, over the experiment's life
+    lanes: LaneTime = field(default_factory=dict)
 
 
 class Store(Protocol):
@@ -259,8 +264,10 @@ class Store(Protocol):
         """Register this process as an owner (row and OS lock). The owner id."""
         ...
 
-    async def leave(self, idle: Mapping[str, float]) -> None:
-        """Close the owner: forfeit the calls that it left open, add its idle seconds. Its submitted jobs stand with their holds."""
+    async def leave(self, idle: Mapping[str, float], lanes: LaneTime) -> None:
+        """Close the owner: forfeit the calls that it left open, add its idle seconds (cause -> cell-seconds) and the time of its
+        lanes. Its submitted jobs stand with their holds.
+        """
         ...
 
     async def recover(self) -> int:
@@ -302,7 +309,11 @@ class Store(Protocol):
         ...
 
     async def note(self, kind: str, subject: str, detail: str) -> None:
-        """An event row: gate, stop, freeze, pin."""
+        """An event row of the entered experiment: see model/event.py for the kinds."""
+        ...
+
+    def events(self, after: int) -> Sequence[Event]:
+        """What happened since the event of that number (0: all), in this cache, to any experiment."""
         ...
 
     def lookup(self, key: RequestKey) -> Kept | Lost | None:

@@ -206,7 +206,7 @@ async def test_overrun_in_capped_tokens_freezes(bare: World) -> None:
     await bare.store.enter(experiment="utility", budget=budget())
     first = await reserved(bare.store, tokens=5)
     assert not (await bare.store.close(settle(first, (chat(1), reply(), 60), tokens=10))).overrun
-    await bare.store.leave({})
+    await bare.store.leave({}, {})
     await bare.store.enter(experiment="utility", budget=budget(Cap("tokens", "total", "", 1000), name="other"))
     second = await reserved(bare.store, number=2, tokens=5)
     assert (await bare.store.close(settle(second, (chat(2), reply(), 60), tokens=10))).overrun
@@ -278,7 +278,7 @@ async def test_scopes_of_the_port(bare: World) -> None:
     assert (await store.reserve(claim(chat(3)))).scope == "day"
     bare.clock.time += 86_400
     await reserved(store, number=3)
-    await store.leave({})
+    await store.leave({}, {})
     await store.enter(experiment="second", budget=budget(*caps))
     grant = await store.reserve(claim(chat(4)))
     assert (grant.decision, grant.scope) == (Decision.EXHAUSTED, "experiment second")
@@ -290,13 +290,13 @@ async def test_new_cap_sees_old_spend(bare: World) -> None:
     await bare.store.enter(experiment="utility", budget=budget())
     attempt = await reserved(bare.store)
     await bare.store.close(settle(attempt, (chat(1), reply(), 60)))
-    await bare.store.leave({})
+    await bare.store.leave({}, {})
     await bare.store.enter(experiment="utility", budget=budget(Cap("nanos", "stage", "pick", 100)))
     assert (await bare.store.reserve(claim(chat(2)))).decision is Decision.EXHAUSTED
-    await bare.store.leave({})
+    await bare.store.leave({}, {})
     await bare.store.enter(experiment="utility", budget=budget(total=60))
     assert (await bare.store.reserve(claim(chat(2), nanos=1))).decision is Decision.EXHAUSTED
-    await bare.store.leave({})
+    await bare.store.leave({}, {})
     await bare.store.enter(experiment="utility", budget=budget(total=100, name="other"))
     await reserved(bare.store, number=2)
     standing = bare.store.standing()
@@ -367,7 +367,7 @@ async def test_windows_survive_the_process(bare: World) -> None:
     limit = (window(requests_per_minute=2),)
     await bare.store.enter(experiment="utility", budget=budget())
     await reserved(bare.store, number=1, windows=limit)
-    await bare.store.leave({})
+    await bare.store.leave({}, {})
     await bare.store.enter(experiment="utility", budget=budget())
     await reserved(bare.store, number=2, windows=limit)
     bare.clock.time += 10
@@ -442,9 +442,9 @@ async def test_freeze_reaches_the_other_process(world: World) -> None:
 async def test_leave_forfeits_what_is_open(world: World) -> None:
     """Leaving spends the holds that were left open and adds idle seconds to the experiment's life."""
     await reserved(world.store, number=1)
-    await world.store.leave({"money": 1.5, "rate": 2.0})
+    await world.store.leave({"money": 1.5, "rate": 2.0}, {})
     await world.store.enter(experiment="utility", budget=budget())
-    await world.store.leave({"money": 0.5})
+    await world.store.leave({"money": 0.5}, {})
     await world.store.enter(experiment="utility", budget=budget())
     standing = world.store.standing()
     assert standing.experiment == Spend(forfeited=100)
@@ -514,7 +514,7 @@ async def test_stop_is_asked_of_one_experiment(world: World) -> None:
     assert not world.store.stop_asked()
     assert await world.store.ask_stop("utility") == 1
     assert world.store.stop_asked()
-    await world.store.leave({})
+    await world.store.leave({}, {})
     await world.store.enter(experiment="utility", budget=budget())
     assert not world.store.stop_asked()
 
@@ -542,7 +542,7 @@ async def test_nothing_without_an_owner(bare: World) -> None:
     with pytest.raises(InvariantBroken, match="enter"):
         await bare.store.reserve(claim(chat(1)))
     with pytest.raises(InvariantBroken, match="enter"):
-        await bare.store.leave({})
+        await bare.store.leave({}, {})
     await bare.store.enter(experiment="utility", budget=budget())
     with pytest.raises(InvariantBroken, match="already"):
         await bare.store.enter(experiment="utility", budget=budget())

@@ -96,7 +96,7 @@ class Scenario:
         )
         await self.until_done(lambda: self.store.lose(chat(3), "gave up"))
         await self.until_done(lambda: self.store.recover())
-        await self.until_done(lambda: self.store.leave({"rate": 1.0}))
+        await self.until_done(lambda: self.store.leave({"rate": 1.0}, {}))
 
 
 async def test_failure_at_every_statement() -> None:

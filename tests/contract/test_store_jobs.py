@@ -157,7 +157,7 @@ async def test_an_orderly_end_leaves_submitted_jobs_and_voids_what_was_not_sent(
     assert doubtful is not None
     await store.move(doubtful, JobState.SUBMITTING)
     await enlisted(store, 4, token="c")
-    await store.leave({})
+    await store.leave({}, {})
     await store.enter(experiment="utility", budget=budget(total=1000))
     assert store.standing().experiment == Spend(forfeited=100, held=200)
     assert store.stranded(chat(2).key) == f"job {sent} of experiment utility at lab"
@@ -178,11 +178,11 @@ async def test_only_jobs_of_the_experiment_are_taken_over(world: World) -> None:
     """Another experiment's job stands; so does one of which this run takes none."""
     store = world.store
     job = await submitted(store, 1)
-    await store.leave({})
+    await store.leave({}, {})
     await store.enter(experiment="other", budget=budget(total=1000))
     assert (store.left(), await store.adopt([job])) == ((), set())
     assert store.stranded(chat(1).key) == "job 1 of experiment utility at lab"
-    await store.leave({})
+    await store.leave({}, {})
     await store.enter(experiment="utility", budget=budget(total=1000))
     assert await store.adopt([]) == set()
     assert [held.id for held in store.left()] == [job]
@@ -215,7 +215,7 @@ async def test_the_dead_leave_what_was_or_may_have_been_submitted(world: World) 
 async def test_jobs_count_in_caps_and_not_in_rate_windows(world: World) -> None:
     """A call finds its minute free though a job took three requests; the cap on calls counts them all."""
     store = world.store
-    await store.leave({})
+    await store.leave({}, {})
     await store.enter(experiment="utility", budget=budget(Cap("calls", "total", "", 4), total=10_000))
     await submitted(store, 1, 2, 3)
     window = Window(provider="lab", model=None, requests_per_minute=1)

@@ -37,7 +37,7 @@ async def first(tmp_path: Path) -> Path:
             assert grant.attempt is not None
             answer = (chat(number), reply(f"word {number}"), 60)
             await store.close(settle(grant.attempt, answer) if number < 3 else forfeit(grant.attempt))
-        await store.leave({"money": 1.0})
+        await store.leave({"money": 1.0}, {})
         await store.seal("utility", KEYS, stated=Stated(plan="p", prices="s", files={"f": "d"}, code="0"))
     older(newer, path)
     return path
@@ -90,7 +90,7 @@ async def test_a_migrated_cache_takes_jobs(first: Path) -> None:
         assert attempt is not None
         await store.close_all([settle(attempt, (chat(3), reply("word 3"), 60))])
         await store.move(said.job, JobState.ENDED)
-        await store.leave({})
+        await store.leave({}, {})
         check_books(store._books.connection, total=10_000)
     with Snapshot.open(first) as view:
         checked = verify(view, "utility")

@@ -41,7 +41,7 @@ async def filled(path: Path) -> None:
     grant = await store.reserve(claim(chat(1)))
     assert grant.attempt is not None
     await store.close(settle(grant.attempt, (chat(1), reply(), 60)))
-    await store.leave({})
+    await store.leave({}, {})
     await store.aclose()
 
 
@@ -97,7 +97,7 @@ async def test_no_migration_under_a_running_process(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="is running"):
         open_writer(path, locks, migrations=(*MIGRATIONS, m900_colour))
     locks.close()
-    await store.leave({})
+    await store.leave({}, {})
     await store.aclose()
 
 

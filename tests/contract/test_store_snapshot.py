@@ -266,7 +266,7 @@ async def test_upkeep(store: Inline, tmp_path: Path) -> None:
         assert len(snapshot.known()) == 4
     with pytest.raises(Refused, match="is running"):
         upkeep.compact(path)
-    await store.leave({})
+    await store.leave({}, {})
     (tmp_path / "cache.vectors").mkdir()
     (tmp_path / "cache.vectors" / "x.f32").write_bytes(b"1234")
     assert upkeep.compact(path) > 0

@@ -121,7 +121,7 @@ async def main(cache: str, folder: str, name: str, keys: int, cap: int) -> None:
         async with asyncio.TaskGroup() as group:
             for _ in range(WIDTH):
                 group.create_task(work())
-        await store.leave({"money": 1.0})
+        await store.leave({"money": 1.0}, {})
 
 
 if __name__ == "__main__":

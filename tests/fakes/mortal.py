@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from judgerun.ledger.budget import Budget, Leaf
 from judgerun.ledger.entry import Amount, Decision, EntryKind
+from judgerun.model.event import Event
 from judgerun.model.kept import Kept, Lost
 from judgerun.model.reply import Billable
 from judgerun.model.request import Request, RequestKey
@@ -19,6 +20,7 @@ from judgerun.ports import (
     Grant,
     Jobs,
     JobState,
+    LaneTime,
     LeftJob,
     Line,
     Provider,
@@ -78,9 +80,9 @@ class WatchedStore:
         self._mortal.after_step()
         return owner
 
-    async def leave(self, idle: Mapping[str, float]) -> None:
+    async def leave(self, idle: Mapping[str, float], lanes: LaneTime) -> None:
         self._mortal.before_step()
-        await self._inner.leave(idle)
+        await self._inner.leave(idle, lanes)
         self._mortal.after_step()
         self._look()
 
@@ -194,6 +196,10 @@ class WatchedStore:
 
     def unattended(self) -> str | None:
         return self._inner.unattended()
+
+    def events(self, after: int) -> Sequence[Event]:
+        self._mortal.after_step()
+        return self._inner.events(after)
 
     def stop_asked(self) -> bool:
         self._mortal.after_step()

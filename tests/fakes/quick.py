@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from judgerun.errors import JudgerunError
 from judgerun.ledger.budget import Budget
 from judgerun.ledger.entry import Decision, EntryKind
+from judgerun.model.event import Event
 from judgerun.model.kept import Kept, Lost
 from judgerun.model.profile import Profile
 from judgerun.model.reply import Finish, Reply, Usage
@@ -21,6 +22,7 @@ from judgerun.ports import (
     Grant,
     Jobs,
     JobState,
+    LaneTime,
     LeftJob,
     Line,
     Standing,
@@ -52,7 +54,7 @@ class QuickStore:
         self._count("enter")
         return 1
 
-    async def leave(self, idle: Mapping[str, float]) -> None:
+    async def leave(self, idle: Mapping[str, float], lanes: LaneTime) -> None:
         self._count("leave")
         self.idle = idle
 
@@ -121,6 +123,9 @@ class QuickStore:
 
     def unattended(self) -> str | None:
         return None
+
+    def events(self, after: int) -> Sequence[Event]:
+        return ()
 
     def stop_asked(self) -> bool:
         return False

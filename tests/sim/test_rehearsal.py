@@ -207,7 +207,7 @@ def test_two_rehearsals_in_one_workspace_are_refused(place: Place) -> None:
     asyncio.run(store.enter(experiment="x", budget=find_budget(place.root, "main")))
     said = place.do("run", "--rehearse", fine=(2,))
     assert "a rehearsal of x runs" in said.problems[0]
-    asyncio.run(store.leave({}))
+    asyncio.run(store.leave({}, {}))
     asyncio.run(store.aclose())
     place.do("run", "--rehearse")
 

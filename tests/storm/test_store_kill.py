@@ -150,7 +150,7 @@ async def main(folder, rounds):
         time.sleep(max(0.0, begin + number * 0.06 - time.time()))
         store = await Cache.open(folder / f"{number}.db", clock=Clock())
         await store.enter(experiment="x", budget=budget)
-        await store.leave({})
+        await store.leave({}, {})
         await store.aclose()
 
 asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2])))

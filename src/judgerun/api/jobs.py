@@ -75,7 +75,7 @@ async def cancel(project: Project, which: str) -> tuple[Asked, ...]:
                 failure = await way.cancel(str(job.remote), timeout_s=CANCEL_S)
                 trouble = None if failure is None else says(failure)
                 told = f"job {job.id} at {job.place.provider} ({job.remote}): {trouble or 'it was asked to cancel'}"
-                await cache.note("cancel", project.name, told)
+                await cache.note("cancel", project.name, told, experiment=project.name)
                 said.append(Asked(job=job, trouble=trouble))
             return tuple(said)
     finally:

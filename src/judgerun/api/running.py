@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import random
-import signal
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import orjson
 
 from judgerun.api.changes import files, texts
 from judgerun.api.gates import failed_limit, rule
 from judgerun.api.project import Project, load, weights_pins
 from judgerun.api.quoting import Quoted, quote
 from judgerun.api.state import State, state
+from judgerun.api.watching import Watch, hearing, saying
 from judgerun.audit.completion import STARVED_MAX
 from judgerun.dispatch.clock import WallClock
 from judgerun.dispatch.progress import Progress
@@ -38,7 +35,6 @@ from judgerun.store.front import Front
 from judgerun.store.inline import Inline
 from judgerun.store.snapshot import Snapshot
 
-SAY_EVERY_S = 1.0
 YOUNG = 50_000
 """Young objects before Python looks for cycles among them. The calls in flight are some forty each, all alive: at its usual 700
 it looks at them again and again in vain, for a quarter of the CPU of a call; and a call leaves no cycles."""
@@ -74,18 +70,6 @@ class World:
         if self.inline:
             return Inline.open(path, clock=self.clock, durable=False)
         return await Cache.open(path, clock=self.clock)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watch:
-    """What a watcher of a run is given, each second."""
-
-    progress: Progress
-    flow: Flow
-    cache: Front
-    budget: Budget
-    goal: Mapping[str, int]  # cells by condition that this run is to bring to an end; rows not yet known at their bound
-    now: float
 
 
 async def run(
@@ -141,7 +125,7 @@ async def run(
                 runner = _runner(project, held, quoted, sent, store, providers, clock, progress)
                 goal = {x.condition: x.cached + x.shared + x.failed + x.to_send for x in quoted.quote.lines}
                 said = Watch(progress=progress, flow=flow, cache=store, budget=held, goal=goal, now=0.0)
-                async with _saying(said, clock, watch, log), _signals(runner, signals, log):
+                async with saying(said, clock, watch, log), hearing(runner, signals, log):
                     ending = await runner.main()
                 await store.plan(project.name, flow.digest, pinned(project))
                 known = _known(flow, ending) if only is None and limit is None and narrow is None else None
@@ -222,80 +206,6 @@ async def _pin(project: Project, store: Front, log: Callable[[str], None]) -> No
     for changed in await store.pin(project.name, pinned(project), texts(project)):
         if changed in weights:
             log(f"{changed} changed since the last run: requests made from it are new ones")
-
-
-@asynccontextmanager
-async def _saying(
-    watched: Watch, clock: Clock, watch: Callable[[Watch], None] | None, log: Callable[[str], None]
-) -> AsyncIterator[None]:
-    """Tell the cache (for `status` elsewhere) and the watcher, each second, how the run stands."""
-
-    def tell() -> None:
-        while watched.progress.news:
-            log(watched.progress.news.pop(0))
-
-    async def say() -> None:
-        while True:
-            await asyncio.sleep(SAY_EVERY_S)
-            now = clock.now()
-            tell()
-            await watched.cache.progress(orjson.dumps(live(watched.progress, now)).decode())
-            if watch is not None:
-                watch(replace(watched, now=now))
-
-    task = asyncio.create_task(say())
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-        tell()
-
-
-def live(progress: Progress, now: float) -> Mapping[str, Any]:
-    """What a running process says of itself."""
-    calls, tokens = progress.rates(now)
-    troubles = progress.troubles(now)
-    return {
-        "in_flight": progress.in_flight,
-        "calls_per_s": round(calls, 2),
-        "tokens_per_s": round(tokens, 1),
-        "waiting": dict(progress.waits()),
-        "next_try_s": {name: round(after, 1) for name, (_, after) in troubles.items()},
-        "trouble": {name: why for name, (why, _) in troubles.items()},
-        "idle": {cause: round(seconds, 1) for cause, seconds in progress.idle.items() if seconds},
-    }
-
-
-@asynccontextmanager
-async def _signals(runner: Run, wanted: bool, log: Callable[[str], None]) -> AsyncIterator[None]:
-    """While inside, SIGINT and SIGTERM drain; a second one stops now."""
-    if not wanted:
-        yield
-        return
-    loop = asyncio.get_running_loop()
-    asked = 0
-
-    def hear() -> None:
-        nonlocal asked
-        asked += 1
-        log(
-            "stopping: nothing new is sent, calls in flight finish; once more stops at once"
-            if asked == 1
-            else "stopping: what is in flight is forfeited"
-        )
-        runner.stop()
-
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    for number in before:
-        loop.add_signal_handler(number, hear)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            loop.remove_signal_handler(number)
-            signal.signal(number, handler)  # asyncio leaves the system's own, by which SIGTERM kills without a word
 
 
 def _known(flow: Flow, ending: Ending) -> tuple[Counts, ...] | None:

@@ -14,7 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from judgerun.api.running import Watch
+from judgerun.api.watching import Watch
 from judgerun.cli.jobs import stands
 from judgerun.cli.words import Words, plain
 from judgerun.dispatch.progress import OpenJob

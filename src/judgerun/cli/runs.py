@@ -1,9 +1,8 @@
-"""Commands that quote, run, watch and stop: plan, run, status, stop."""
+"""Commands that quote and run: plan, run."""
 
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -11,16 +10,14 @@ import typer
 
 from judgerun.api.project import Project, Workspace
 from judgerun.api.quoting import Quoted, quote
-from judgerun.api.running import Watch
 from judgerun.api.running import run as run_project
-from judgerun.api.state import State, state
-from judgerun.api.steering import ask_stop, budget_for
-from judgerun.cli.jobs import stands
+from judgerun.api.watching import Watch
 from judgerun.cli.options import HERE, BudgetName, Here, Json, Name, Yes
 from judgerun.cli.panel import Panel, clock
 from judgerun.cli.rehearsal import rehearse as rehearse_project
-from judgerun.cli.words import Words, plain, trouble
-from judgerun.errors import Exit, JudgerunError, Problem, Refused
+from judgerun.cli.standing import tell_state
+from judgerun.cli.words import Words
+from judgerun.errors import Exit, Problem, Refused
 from judgerun.files.budgets import find_budget
 from judgerun.model.condition import short
 from judgerun.model.money import format_usd
@@ -38,7 +35,7 @@ NEXT = {
 
 def register(app: typer.Typer) -> None:
     """Add these commands."""
-    for command in (plan, run, status, stop):
+    for command in (plan, run):
         app.command()(command)
 
 
@@ -177,100 +174,3 @@ def tell_rehearsal(words: Words, workspace: Path, name: str, *, budget: str | No
         words.say(f"it ended with {int(found.result.code)}: {found.result.reason}")
     words.result(document)
     return found.result.code
-
-
-def tell_state(words: Words, found: State) -> None:
-    """How an experiment stands, for people: the finish table first, then the money."""
-    document = found.document()
-    names = short(line["condition"] for line in document["conditions"])
-    rows = [
-        (
-            names[line["condition"]],
-            *(line[name] for name in ("planned", "done", "failed", "pending", "cached", "shared")),
-            " ".join(f"{word} {n}" for word, n in line["finish"].items()) or "-",
-            *(line[name] for name in ("truncated", "empty", "unparsed")),
-            line["spend_usd"],
-        )
-        for line in document["conditions"]
-    ]
-    heads = (
-        "condition",
-        "planned",
-        "done",
-        "failed",
-        "pending",
-        "cached",
-        "shared",
-        "finish",
-        "truncated",
-        "empty",
-        "unparsed",
-    )
-    words.table((*heads, "spend USD"), rows)
-    cells, spend = document["cells"], document["spend"]
-    cap = f" of {spend['cap_usd']}" if spend["cap_usd"] else ""
-    words.say(
-        f"{found.experiment}: {found.state}{f' ({found.reason})' if found.reason else ''}; {cells['done']} of {cells['planned']} "
-        f"cells done, {cells['failed']} failed, {cells['pending']} pending; {document['attempts']} attempts"
-    )
-    words.say(
-        f"spent [{spend['low_usd']}, {spend['high_usd']}] USD{cap}: settled {spend['settled_usd']}, forfeited "
-        f"{spend['forfeited_usd']}, held {spend['held_usd']}"
-    )
-    for job in document["jobs"]:
-        since = datetime.fromtimestamp(job["since"], UTC).strftime("%Y-%m-%d %H:%M UTC")
-        words.say(
-            f"job {job['job']} at {job['provider']}: {job['calls']} calls of {job['model']} since {since}; "
-            f"{stands(job['state'], job['told'])}"
-        )
-    for process in document["processes"]:
-        waits = ", ".join(f"{cause} {cells}" for cause, cells in process.get("waiting", {}).items()) or "nothing"
-        words.say(
-            f"process {process['pid']}: {process.get('in_flight', 0)} in flight, {process.get('calls_per_s', 0)} calls/s, "
-            f"{process.get('tokens_per_s', 0)} tokens/s; waits for {waits}"
-        )
-        for provider, why in process.get("trouble", {}).items():
-            words.say(f"{provider}: {plain(why)}; next try in {process['next_try_s'][provider]:.0f} s")
-
-
-def status(
-    name: Annotated[
-        str | None, typer.Argument(metavar="[EXP]", help="An experiment; all that ran here when left out.")
-    ] = None,
-    budget: BudgetName = None,
-    workspace: Here = HERE,
-    json: Json = False,
-) -> Exit:
-    """How it stands, from any terminal while it runs. Always exits 0."""
-    words = Words(json=json)
-    place = Workspace(root=workspace)
-    names = [name] if name else place.ran()
-    documents: list[dict[str, object]] = []
-    for one in names:
-        try:
-            project = place.open(one)
-            found = state(project, budget=budget_for(project, budget))
-        except (
-            JudgerunError
-        ) as error:  # told, and no more: whoever watches a run must not be stopped by a file being edited
-            words.log(str(error))
-            documents.append({"experiment": one, "error": trouble(error)})
-            continue
-        tell_state(words, found)
-        documents.append(found.document())
-    if not names:
-        words.say("nothing has run here yet")
-    words.result(documents[0] if name else {"experiments": documents})
-    return Exit.DONE
-
-
-def stop(name: Name, workspace: Here = HERE, json: Json = False) -> Exit:
-    """Ask a running process to drain: calls in flight finish, nothing new is sent."""
-    words = Words(json=json)
-    project = Workspace(root=workspace).open(name)
-    asked = asyncio.run(ask_stop(project))
-    words.say(
-        f"asked {asked} process{'es' if asked != 1 else ''} to drain" if asked else f"no process runs {project.name}"
-    )
-    words.result({"experiment": project.name, "asked": asked})
-    return Exit.DONE

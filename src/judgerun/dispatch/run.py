@@ -125,7 +125,7 @@ class Run:
                 await store.note(
                     "end" if ending.reason is None else "stop", experiment, ending.reason or "nothing left to do"
                 )
-                await store.leave({str(cause): seconds for cause, seconds in room.progress.idle.items()})
+                await store.leave({str(cause): seconds for cause, seconds in room.progress.idle.items()}, {})
         return self._ending()
 
     async def _dispatch(self) -> None:

@@ -317,9 +317,12 @@ class Books:
         place = row[0] if row else self._new_request(request)
         self.connection.execute(SQL["lose"], (place, rows.plain(reason), now))
 
-    def note(self, kind: str, subject: str, detail: str, now: float) -> None:
-        """An event row. A freeze or unfreeze takes effect by being the last of its budget."""
-        self.connection.execute(SQL["new_event"], (now, kind, subject, rows.plain(detail)))
+    def note(self, kind: str, subject: str, detail: str, now: float, *, experiment: str | None = None) -> None:
+        """An event row, of the experiment that runs here where no other is named. A freeze or unfreeze takes effect by being the
+        last of its budget.
+        """
+        whose = experiment or self.experiment or None
+        self.connection.execute(SQL["new_event"], (now, kind, subject, rows.plain(detail), whose))
         if kind in ("freeze", "unfreeze") and self.budget is not None and subject == self.budget.name:
             self._memory.frozen = detail if kind == "freeze" else None
 

@@ -65,6 +65,7 @@ _ROWS: tuple[tuple[str, str], ...] = (
             or subject in (select condition from account where id in ({_ACCOUNTS})) order by id""",
     ),
     ("idle", "experiment in (select name from wanted_name) order by experiment, cause"),
+    ("lane_time", "experiment in (select name from wanted_name) order by experiment, lane, cause"),
     ("plan", "experiment in (select name from wanted_name) order by id"),
     ("pin", "experiment in (select name from wanted_name) order by experiment, file"),
     ("seal", "experiment in (select name from wanted_name) order by id"),

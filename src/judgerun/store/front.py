@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from judgerun.errors import InvariantBroken
 from judgerun.ledger.budget import Budget
 from judgerun.ledger.entry import Amount
+from judgerun.model.event import Event
 from judgerun.model.kept import Kept, Lost
 from judgerun.model.request import Request, RequestKey
 from judgerun.ports import (
@@ -27,6 +28,7 @@ from judgerun.ports import (
     Enlisted,
     Grant,
     JobState,
+    LaneTime,
     LeftJob,
     Line,
     Standing,
@@ -82,9 +84,9 @@ class Front(ABC):
         self._experiment, self._budget = experiment, budget.name
         return self._owner
 
-    async def leave(self, idle: Mapping[str, float]) -> None:
-        """Close the owner: forfeit the calls that it left open, add its idle seconds. Its submitted jobs stand."""
-        await self._do(partial(self._owners.leave, idle, self._clock.wall()))
+    async def leave(self, idle: Mapping[str, float], lanes: LaneTime) -> None:
+        """Close the owner: forfeit the calls that it left open, add its idle seconds and lane time. Its submitted jobs stand."""
+        await self._do(partial(self._owners.leave, idle, lanes, self._clock.wall()))
         self._owners.left()
         self._owner = None
 
@@ -127,9 +129,15 @@ class Front(ABC):
         """Record that a request failed with no attempts left."""
         await self._do(partial(self._books.lose, request, reason, self._clock.wall()))
 
-    async def note(self, kind: str, subject: str, detail: str) -> None:
-        """An event row; `freeze` and `unfreeze` with a budget's name as subject take effect."""
-        await self._do(partial(self._books.note, kind, subject, detail, self._clock.wall()))
+    async def note(self, kind: str, subject: str, detail: str, *, experiment: str | None = None) -> None:
+        """An event row, of the entered experiment where no other is named; `freeze` and `unfreeze` with a budget's name as
+        subject take effect.
+        """
+        await self._do(partial(self._books.note, kind, subject, detail, self._clock.wall(), experiment=experiment))
+
+    def events(self, after: int) -> tuple[Event, ...]:
+        """What happened since the event of that number (0: all), in this cache, to any experiment."""
+        return self._reader.events(after)
 
     def lookup(self, key: RequestKey) -> Kept | Lost | None:
         """What the cache says of a request now."""
@@ -215,6 +223,10 @@ class Front(ABC):
     async def plan(self, experiment: str, digest: str, files: Mapping[str, str]) -> bool:
         """Record a plan; whether it differs from the experiment's last one."""
         return await self._do(partial(self._pins.plan, experiment, digest, files, self._clock.wall()))
+
+    async def stand(self, experiment: str, *, rests_on: str, document: str) -> None:
+        """Keep how an experiment stood when its run ended (JSON), and on what that rests (JSON): only the last is kept."""
+        await self._do(partial(self._pins.stand, experiment, rests_on, document, self._clock.wall()))
 
     async def seal(
         self, experiment: str, keys: Sequence[RequestKey], *, stated: Stated, reason: str | None = None

@@ -17,7 +17,7 @@ from judgerun.ledger.budget import Budget
 from judgerun.ledger.entry import Amount
 from judgerun.model.money import format_usd
 from judgerun.model.reply import Billable, Cause, Failure
-from judgerun.ports import JobState
+from judgerun.ports import JobState, LaneTime
 from judgerun.store.books import Books
 from judgerun.store.jobs import JobBooks
 from judgerun.store.locks import Locks
@@ -46,8 +46,10 @@ class Owners:
         self._books.join(owner=owner, experiment=experiment, budget=budget)
         return owner
 
-    def leave(self, idle: Mapping[str, float], now: float) -> int:
-        """Forfeit the calls that this process left open, add its idle seconds, close its row; how many were forfeited."""
+    def leave(self, idle: Mapping[str, float], lanes: LaneTime, now: float) -> int:
+        """Forfeit the calls that this process left open, add its idle seconds and the time of its lanes, close its row; how many
+        were forfeited.
+        """
         books = self._books
         owner, experiment = books.owner, books.experiment
         if owner is None:
@@ -55,6 +57,9 @@ class Owners:
         left = self._clear(owner, LEFT, now)
         for cause, seconds in idle.items():
             books.connection.execute(SQL["add_idle"], (experiment, cause, seconds))
+        for lane, spent in lanes.items():
+            for cause, seconds in spent.items():
+                books.connection.execute(SQL["add_lane_time"], (experiment, lane, cause, seconds))
         books.connection.execute(SQL["close_owner"], (now, owner))
         return left
 
@@ -97,7 +102,7 @@ class Owners:
         why = Failure(cause=Cause.TIMED_OUT, billable=Billable.UNKNOWN, detail=because)
         held = self._jobs.write_off(job, why, now)
         told = f"job {job} at {provider} ({remote or 'it told no id'}), {held.calls} calls, {format_usd(held.nanos)} USD: {because}"
-        self._books.note("forfeit", experiment, told, now)
+        self._books.note("forfeit", experiment, told, now, experiment=experiment)
         return held
 
     def ask_stop(self, experiment: str, now: float) -> int:

@@ -27,7 +27,9 @@ class Pins:
             if before.get(file) != digest:
                 execute(SQL["put_pin"], (experiment, file, digest, now, texts.get(file)))
         for file, old in changed.items():
-            self._books.note("pin", experiment, f"{file} changed from {old[:12]} to {digests[file][:12]}", now)
+            self._books.note(
+                "pin", experiment, f"{file} changed from {old[:12]} to {digests[file][:12]}", now, experiment=experiment
+            )
         return changed
 
     def plan(self, experiment: str, digest: str, files: Mapping[str, str], now: float) -> bool:
@@ -39,6 +41,10 @@ class Pins:
             return False
         execute(SQL["new_plan"], (experiment, digest, document, now))
         return True
+
+    def stand(self, experiment: str, rests_on: str, document: str, now: float) -> None:
+        """Keep how an experiment stood when its run ended."""
+        self._books.connection.execute(SQL["put_stand"], (experiment, now, rests_on, document))
 
     def unfreeze(self, budget: str, because: str, now: float) -> bool:
         """Reopen a frozen budget, on the record; whether it was frozen. Refused without a reason."""

@@ -86,7 +86,10 @@ insert into lost (request, reason, at) values (?, ?, ?)
 on conflict (request) do update set reason = excluded.reason, at = excluded.at;
 
 -- new_event: something happened
-insert into event (at, kind, subject, detail) values (?, ?, ?, ?);
+insert into event (at, kind, subject, detail, experiment) values (?, ?, ?, ?, ?);
+
+-- events_after: what happened since an event
+select id, at, kind, subject, detail, experiment from event where id > ? order by id;
 
 -- booked: closings and adjusts of an attempt, oldest first
 select kind, nanos, calls, tokens, gpu_ms from entry where attempt = ? and kind in ('settle', 'void', 'forfeit')
@@ -195,6 +198,10 @@ from job j indexed by job_open join owner o on o.id = j.owner where j.state <> '
 insert into idle (experiment, cause, seconds) values (?, ?, ?)
 on conflict (experiment, cause) do update set seconds = seconds + excluded.seconds;
 
+-- add_lane_time: and so does the time of its lanes
+insert into lane_time (experiment, lane, cause, seconds) values (?, ?, ?, ?)
+on conflict (experiment, lane, cause) do update set seconds = seconds + excluded.seconds;
+
 -- ask_stop: a process is asked to drain
 insert into stop (owner, at) values (?, ?) on conflict (owner) do nothing;
 
@@ -241,6 +248,16 @@ group by budget, experiment, condition;
 -- idle_of: waiting of an experiment
 select cause, seconds from idle where experiment = ?;
 
+-- lane_time_of: slot-seconds of the lanes of an experiment
+select lane, cause, seconds from lane_time where experiment = ? order by lane, cause;
+
+-- put_stand: how an experiment stood when its last run ended
+insert into stand (experiment, at, rests_on, document) values (?, ?, ?, ?)
+on conflict (experiment) do update set at = excluded.at, rests_on = excluded.rests_on, document = excluded.document;
+
+-- stand_of: the same, read
+select at, rests_on, document from stand where experiment = ?;
+
 -- raw_reply: body of a reply
 select p.raw from request r join reply p on p.request = r.id where r.key = ?;
 
@@ -284,9 +301,9 @@ select id, budget, experiment, stage, condition, provider, day,
        held_nanos, held_calls, held_tokens, held_gpu_ms, tries
 from account where ?1 is null or experiment = ?1 order by id;
 
--- columns_events: what happened; its subject may be an experiment, a condition or a budget
-select id, at, kind, subject, detail from event
-where ?1 is null or subject = ?1 order by id;
+-- columns_events: what happened; its subject may be an experiment, a condition, a budget, a lane or a provider
+select id, at, kind, subject, detail, experiment from event
+where ?1 is null or subject = ?1 or experiment = ?1 order by id;
 
 -- columns_requests: requests without their bodies
 select r.key, r.kind, r.deployment, r.adapter, r.draw from request r

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from judgerun.errors import StoreError
+from judgerun.model.event import Event
 from judgerun.model.kept import Kept, Lost
 from judgerun.model.request import Request, RequestKey
 from judgerun.ports import LeftJob, Line, Spend, Standing
@@ -105,6 +106,11 @@ class Reader:
         with wrapped(self._path):
             return self.connection.execute(SQL["stop_asked"], (owner,)).fetchone() is not None
 
+    def events(self, after: int) -> tuple[Event, ...]:
+        """What happened since an event."""
+        with wrapped(self._path):
+            return tuple(Event(*row) for row in self.connection.execute(SQL["events_after"], (after,)))
+
     def standing(self, experiment: str, budget: str | None = None) -> Standing:
         """How the money of an experiment stands, and that of a budget (None: the one under which it last ran)."""
         with wrapped(self._path):
@@ -113,6 +119,7 @@ class Reader:
             found = self.connection.execute(SQL["spend"], (budget, experiment)).fetchall()
             frozen = self.connection.execute(SQL["frozen"], (budget,)).fetchone()
             idle = self.connection.execute(SQL["idle_of"], (experiment,)).fetchall()
+            times = self.connection.execute(SQL["lane_time_of"], (experiment,)).fetchall()
         mine = [row for row in found if row[1] == experiment]
         names = dict.fromkeys(row[2] for row in mine)
         return Standing(
@@ -122,6 +129,7 @@ class Reader:
             attempts=sum(row[6] for row in mine),
             frozen=frozen[1] if frozen and frozen[0] == "freeze" else None,
             idle=dict(idle),
+            lanes={lane: {cause: s for of, cause, s in times if of == lane} for lane, _, _ in times},
         )
 
     def budget_of(self, experiment: str) -> str | None:

@@ -39,7 +39,13 @@ def m002_jobs(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
-MIGRATIONS: tuple[Migration, ...] = (m001_initial, m002_jobs)
+def m003_unattended(connection: sqlite3.Connection) -> None:
+    """The changes of m003.sql."""
+    for statement in statements(read("m003.sql")):
+        connection.execute(statement)
+
+
+MIGRATIONS: tuple[Migration, ...] = (m001_initial, m002_jobs, m003_unattended)
 """In order; the version of a schema is how many of them have run."""
 
 

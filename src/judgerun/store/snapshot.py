@@ -192,6 +192,11 @@ class Snapshot:
         """The budget under which an experiment last ran here."""
         return self._reader.budget_of(experiment)
 
+    def stand(self, experiment: str) -> tuple[float, str, str] | None:
+        """How an experiment stood when its last run ended: when, on what that rests, the document (both JSON)."""
+        found = self._all("stand_of", (experiment,))
+        return found[0] if found else None
+
     def experiments(self) -> list[str]:
         """Every experiment that has run, been planned or sealed here."""
         return [name for (name,) in self._all("experiments")]

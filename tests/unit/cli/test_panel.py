@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from judgerun.api.running import Watch
+from judgerun.api.watching import Watch
 from judgerun.cli.panel import clock, planned
 from judgerun.plan.counts import Counts
 

@@ -32,7 +32,7 @@ async def make_cache(path: Path) -> list[RequestKey]:
             grant = await store.reserve(claim(chat(number)))
             assert grant.attempt is not None
             await store.close(settle(grant.attempt, (chat(number), reply(number), 40)))
-        await store.leave({})
+        await store.leave({}, {})
         await store.enter(experiment="exp", budget=budget())
         grant = await store.reserve(claim(chat("one")))
         assert grant.attempt is not None
@@ -41,7 +41,7 @@ async def make_cache(path: Path) -> list[RequestKey]:
             grant = await store.reserve(claim(chat(number)))
             assert grant.attempt is not None
             await store.close(settle(grant.attempt, (chat(number), reply(number), 60)))
-        await store.leave({"slot": 1.5})
+        await store.leave({"slot": 1.5}, {})
         keys = [chat(number).key for number in ("one", "two", "three", "shared", "pending")]
         await store.plan("exp", "d" * 64, {"experiment.toml": "0" * 64})
         await store.seal("exp", keys, stated=Stated(plan="d" * 64, prices="p1", code="0.1"))
