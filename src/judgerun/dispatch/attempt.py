@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from judgerun.dispatch import claim as claims
-from judgerun.dispatch.lane import Lane
-from judgerun.dispatch.pace import Pace
+from judgerun.dispatch.admission import Admission, Held
 from judgerun.dispatch.recover import stranded
 from judgerun.dispatch.retry import Again, CloseProvider, GiveUp, says
 from judgerun.dispatch.room import Room
@@ -30,21 +29,6 @@ Start = Callable[[Work], None]
 """Begin another piece of work."""
 
 
-@dataclass(slots=True)
-class _Held:
-    """What a try owns: given back in `release`, in the order in which others may use it."""
-
-    slots: list[Lane] = field(default_factory=list)
-    turns: list[Pace] = field(default_factory=list)
-    stated: int = 0  # the version of what the provider states at which its turn was given
-
-    def release(self, tokens: int) -> None:
-        for pace in self.turns:
-            pace.back(tokens)
-        for lane in self.slots:
-            lane.slots.release()
-
-
 class Driver:
     """Drives work. Its methods are the arrows of the table in work.py."""
 
@@ -52,6 +36,7 @@ class Driver:
         self._room = room
         self._given = room.given
         self._start = start
+        self._admission = Admission(room)
 
     async def drive(self, work: Work) -> None:
         """Until the work is done or pending. Raises what is no event of the world: StoreError, Refused, our own bugs."""
@@ -65,7 +50,7 @@ class Driver:
         except Ended:
             work.enter(State.PENDING)
         finally:
-            self._called(work)
+            self._admission.called(work)
 
     # -- one try
 
@@ -75,18 +60,18 @@ class Driver:
         if room.lost(work):
             raise Ended
         await self._measure(work)
-        await self._queue(work)
+        await self._admission.queue(work)
         tokens = sum(map(claims.tokens_expected, work.cells))
-        held = _Held()
+        held = Held()
         try:
-            await self._admit(work, held, tokens)
+            await self._admission.admit(work, held, tokens)
             if room.lost(work):
                 raise Ended
             if work.called is None and room.money.blocked(work.scopes, work.rank):
                 work.enter(State.MONEY)  # somebody earlier began to wait while this one waited for its slot
                 return None
             if work.route.stated.version != held.stated:  # an answer said meanwhile that nothing is left, or less
-                self._called(work)
+                self._admission.called(work)
                 work.enter(State.MONEY)
                 return None
             work.enter(State.CLAIM)
@@ -114,31 +99,6 @@ class Driver:
         if self._room.lost(work):
             raise Ended
 
-    async def _queue(self, work: Work) -> None:
-        """Stand in line for money behind whoever is earlier in plan order, if anybody waits."""
-        if work.called is None and (scope := self._room.money.blocked(work.scopes, work.rank)) is not None:
-            await self._room.money.join(scope, work.rank, work)
-            work.called = scope
-        work.enter(State.SLOT)
-
-    async def _admit(self, work: Work, held: _Held, tokens: int) -> None:
-        """Own a turn of what the provider states, and a slot and a rate turn of every lane on the route, lane by lane: who waits
-        for a model's turn must not own a slot that the provider's other models could use.
-        """
-        work.enter(State.TURN)
-        stated = work.route.stated
-        if await stated.pace.turn(work.rank, tokens, work):
-            held.turns.append(stated.pace)
-        held.stated = stated.version
-        for lane in work.route.lanes:
-            work.enter(State.SLOT)
-            await lane.slots.acquire(work.rank, work)
-            held.slots.append(lane)
-            work.enter(State.TURN)
-            if lane.pace is not None:
-                await lane.pace.turn(work.rank, tokens, work)
-                held.turns.append(lane.pace)
-
     def _claim(self, work: Work, price: Price) -> Claim:
         given, model = self._given, work.model
         ceiling = given.budget.ceilings.get(f"{model.provider.name}/{model.model}")
@@ -146,7 +106,7 @@ class Driver:
 
     # -- the reservation was refused
 
-    async def _refused(self, work: Work, grant: Grant, held: _Held, tokens: int) -> None:
+    async def _refused(self, work: Work, grant: Grant, held: Held, tokens: int) -> None:
         """What the ledger said instead of `reserved`."""
         room = self._room
         match grant.decision:
@@ -154,7 +114,7 @@ class Driver:
                 held.release(tokens)
                 held.slots.clear()
                 held.turns.clear()
-                await self._wait_for_money(work, grant.scope)
+                await self._admission.wait_for_money(work, grant.scope)
             case Decision.EXHAUSTED:
                 room.exhaust(grant.scope)
                 raise Ended
@@ -162,47 +122,17 @@ class Driver:
                 room.frozen(grant.scope)
                 raise Ended
             case Decision.RATE:
-                self._called(work)
-                await self._wait_for_window(work, grant.delay, held, tokens)
+                self._admission.called(work)
+                await self._admission.wait_for_window(work, grant.delay, held, tokens)
             case Decision.KEPT:
-                self._called(work)
+                self._admission.called(work)
                 self._kept(work, grant.keys)
                 work.enter(State.MONEY if work.cells else State.DONE)
             case Decision.HELD:
-                self._called(work)
+                self._admission.called(work)
                 self._split(work, grant.keys)
             case Decision.RESERVED:
                 raise InvariantBroken("a reservation is no refusal")
-
-    async def _wait_for_window(self, work: Work, delay: float, held: _Held, tokens: int) -> None:
-        """A window of the cache is full, by this run or by others."""
-        now = self._given.clock.now()
-        self._room.progress.backoff(work.provider, now + delay, now, "its rate window is full")
-        paced = work.route.paced
-        if paced and paced[0].pace is not None:
-            # Only the innermost: if it is the provider's window that is full, its other models learn it for themselves.
-            paced[0].pace.postpone(delay)
-        else:  # a window of the day, for which no pace of ours stands
-            held.release(tokens)
-            held.slots.clear()
-            await self._room.waits.sleep("rate", delay, work)
-        work.enter(State.MONEY)
-
-    async def _wait_for_money(self, work: Work, scope: str) -> None:
-        """Stand in the line of the scope that is short, without slot and turn."""
-        money, mine = self._room.money, work.called
-        if mine is not None:
-            work.called = None
-            money.done(mine, wake=mine != scope)  # nothing came back: calling the next in this line would be in vain
-        await money.join(scope, work.rank, work)
-        work.called = scope
-        work.enter(State.MONEY)
-
-    def _called(self, work: Work) -> None:
-        """The head of a money queue has had its try: the next is called."""
-        if (scope := work.called) is not None:
-            work.called = None
-            self._room.money.done(scope)
 
     def _kept(self, work: Work, keys: tuple[RequestKey, ...]) -> None:
         """Another run has bought some of the cells meanwhile."""
@@ -239,7 +169,7 @@ class Driver:
     async def _reserved(self, work: Work, grant: Grant, claim: Claim, price: Price) -> Failure | None:
         if (attempt := grant.attempt) is None:
             raise InvariantBroken("a reservation without an attempt")
-        self._called(work)
+        self._admission.called(work)
         if self._room.halted:
             work.enter(State.CLOSED)
             await self._close(work, claims.unsent(attempt))
