@@ -1,4 +1,4 @@
-"""Admission: the way of a try to its turn: the line for money, what the provider states, slots and rate turns; and back into line."""
+"""Admission: the way of a try to its turn, through the line for money, what is stated, slots and rate turns; and back in line."""
 
 from __future__ import annotations
 
