@@ -17,6 +17,7 @@ from judgerun.ledger.account import Balance
 from judgerun.ledger.budget import UNITS, Budget, Leaf
 from judgerun.ledger.entry import Amount, Entry, EntryKind
 from judgerun.ledger.prices import Price
+from judgerun.model.event import Event
 from judgerun.model.kept import Kept, Lost
 from judgerun.model.reply import BUCKETS, Usage
 from judgerun.model.request import RequestKey
@@ -118,7 +119,16 @@ def read_books(view: Snapshot, experiment: str, keys: Iterable[RequestKey], seal
         covered=None if sealed is None else sum(row["id"] <= sealed.entry for row in entries),
         bought=tuple(map(_bought, replies)),
         balances={_leaf(row): _balance(row) for row in _records(view, "accounts", experiment)},
+        events=tuple(_events(view, experiment, sealed)),
     )
+
+
+def _events(view: Snapshot, experiment: str, sealed: Sealed | None) -> Iterator[Event]:
+    """What happened to the experiment, up to the seal."""
+    for row in _records(view, "events", None):
+        event = Event(**row)
+        if event.experiment in (experiment, None) and (sealed is None or event.at <= sealed.at):
+            yield event
 
 
 def _records(view: Snapshot, table: str, experiment: str | None) -> list[dict[str, Any]]:

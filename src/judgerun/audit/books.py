@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from judgerun.ledger.account import Balance
 from judgerun.ledger.budget import Leaf
 from judgerun.ledger.entry import Amount, Entry
+from judgerun.model.event import Event
 from judgerun.model.money import Nanos
 from judgerun.model.reply import Usage
 from judgerun.model.request import RequestKey
@@ -55,7 +56,8 @@ class Books:
     replies) of other experiments that bought a reply on which this experiment's cells rest. `entries` are in the order in
     which they were committed; `covered` is how many of them, from the first, the seal covers (None: no seal, all count): later
     adjusts are audited, but the spend that a report tells is that of the seal. `balances` are the leaves that carry the
-    experiment's name.
+    experiment's name. `events` are those of the experiment and those that concern no single one, up to the seal where there is
+    one, oldest first.
     """
 
     attempts: tuple[Attempt, ...] = ()
@@ -63,6 +65,7 @@ class Books:
     bought: tuple[Bought, ...] = ()
     balances: Mapping[Leaf, Balance] = field(default_factory=dict)
     covered: int | None = None
+    events: tuple[Event, ...] = ()
 
     def sealed_entries(self, experiment: str) -> tuple[Entry, ...]:
         """The experiment's own entries, as far as the seal covers them."""
