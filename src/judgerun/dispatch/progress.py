@@ -43,6 +43,7 @@ class Progress:
     idle: dict[WaitCause, float] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0.0))  # cell-seconds so far
     jobs: Mapping[int, OpenJob] = field(default_factory=dict)  # of this run, by the cache's number
     next_try: dict[str, float] = field(default_factory=dict)  # provider -> when its next backoff ends
+    closed: dict[str, str] = field(default_factory=dict)  # provider to which nothing more is sent -> why
     trouble: dict[str, str] = field(default_factory=dict)  # provider -> why its calls wait, until it answers again
     _recent: deque[tuple[int, int, int]] = field(default_factory=deque)  # (second, calls, tokens)
 

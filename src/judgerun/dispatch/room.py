@@ -142,7 +142,7 @@ class Room:
     def close_provider(self, name: str, why: str) -> None:
         """Send nothing more to a provider; other providers go on."""
         if name not in self.closed:
-            self.closed[name] = why
+            self.closed[name] = self.progress.closed[name] = why
             self.codes.setdefault(Exit.PROVIDER, f"{name}: {why}")
             self.progress.news.append(f"provider {name} is closed, others go on: {why}")
             self.waits.end()
