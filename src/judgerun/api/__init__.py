@@ -2,6 +2,7 @@
 
 from judgerun.api.cache import CacheView, open_cache
 from judgerun.api.project import Project, Workspace, load
-from judgerun.api.running import Result, run
+from judgerun.api.running import run
+from judgerun.api.state import Result
 
 __all__ = ["CacheView", "Project", "Result", "Workspace", "load", "open_cache", "run"]

@@ -9,7 +9,8 @@ from typing import Any
 
 from judgerun.api.project import Project, snapshot
 from judgerun.api.quoting import quote
-from judgerun.api.running import Result, refuse_above, run
+from judgerun.api.running import refuse_above, run
+from judgerun.api.state import Result
 from judgerun.dispatch.room import Flow as Dispatched
 from judgerun.errors import Exit
 from judgerun.files.windows import context_window

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -78,6 +79,7 @@ class Workspace:
         """
         renew(self.cache)
         path = find_experiment(self.root, str(name))
+        opened_ns, escalated = time.time_ns(), self._escalated(path.resolve().parent.name)
         loaded = load_experiment(
             path,
             data_root=self.data_root,
@@ -93,11 +95,17 @@ class Workspace:
             profiles=profiles,
             lanes=load_lanes(self.root),
             sheet=load_prices(self.root, builtin_sheet()),
+            opened_ns=opened_ns,
+            escalated=escalated,
         )
 
     def _stage_table(self, stage: str) -> Table:
         name, _, table = stage.partition("/")
         return stage_table(self.open(name), self.cache, table)
+
+    def _escalated(self, experiment: str) -> int:
+        with snapshot(self.cache) as view:
+            return int(view.marks(experiment)[0]) if view is not None else 0
 
     def _remembered(self, experiment: str) -> Mapping[str, str]:
         with snapshot(self.cache) as view:
@@ -180,6 +188,8 @@ class Project:
     profiles: Mapping[str, Profile]  # by the experiment's model names
     lanes: Mapping[str, LaneSpec]
     sheet: PriceSheet
+    opened_ns: int = 0  # Unix time before the first of its files was read
+    escalated: int = 0  # number of the last event that enters its plan, then
 
     def at(self, cache: Path) -> Project:
         """The same project on another cache."""

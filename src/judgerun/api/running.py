@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from judgerun.api.changes import files, texts
 from judgerun.api.gates import failed_limit, rule
 from judgerun.api.project import Project, load, weights_pins
 from judgerun.api.quoting import Quoted, quote
-from judgerun.api.state import State, state
+from judgerun.api.stand import Ended, keep
+from judgerun.api.state import Result, State, state
 from judgerun.api.watching import Watch, hearing, saying
 from judgerun.audit.completion import STARVED_MAX
 from judgerun.dispatch.clock import WallClock
@@ -38,24 +38,6 @@ from judgerun.store.snapshot import Snapshot
 YOUNG = 50_000
 """Young objects before Python looks for cycles among them. The calls in flight are some forty each, all alive: at its usual 700
 it looks at them again and again in vain, for a quarter of the CPU of a call; and a call leaves no cycles."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
-    """How a run ended and how the experiment stands after it."""
-
-    code: Exit
-    reason: str | None
-    state: State
-
-    def document(self) -> dict[str, Any]:
-        """The object of `run --json`: the state, with how *this* process ended, though others may still run."""
-        document = self.state.document()
-        if self.state.state == "running":
-            document |= {"state": "stopped" if document["cells"]["pending"] else "complete"}
-        if self.reason is not None:
-            document |= {"reason": self.reason}
-        return {**document, "exit": int(self.code)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +114,13 @@ async def run(
     finally:
         for provider in providers.values():
             await provider.aclose()
-    return _result(project, held, ending, known)
+    result = _result(project, held, ending, known)
+    if not world.inline and result.code is not Exit.STORE:
+        narrowed = only is not None or limit is not None or narrow is not None
+        await keep(
+            project, result.state, None if narrowed else Ended(budget=held, code=result.code, reason=result.reason)
+        )
+    return result
 
 
 def _runner(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from judgerun.api.project import Project, snapshot
+from judgerun.errors import Exit
 from judgerun.ledger.budget import Budget
 from judgerun.model.money import format_usd
 from judgerun.plan.counts import Counts
@@ -36,6 +37,7 @@ class State:
     standing: Standing
     budget: Budget | None
     live: tuple[Live, ...] = ()
+    marks: tuple[int | float, ...] | None = None  # of the view that was surveyed; None where the counts are of no view
     jobs: tuple[KeptJob, ...] = ()  # in the batch lane, that have not ended
 
     def document(self) -> dict[str, Any]:
@@ -71,6 +73,24 @@ class State:
         # Money that was spent on conditions which the files no longer plan is still money that was spent.
         gone = [_condition(Counts(condition=name, stage=_stage(name)), spend) for name, spend in sorted(spent.items())]
         return listed + gone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """How a run ended and how the experiment stands after it."""
+
+    code: Exit
+    reason: str | None
+    state: State
+
+    def document(self) -> dict[str, Any]:
+        """The object of `run --json`: the state, with how *this* process ended, though others may still run."""
+        document = self.state.document()
+        if self.state.state == "running":
+            document |= {"state": "stopped" if document["cells"]["pending"] else "complete"}
+        if self.reason is not None:
+            document |= {"reason": self.reason}
+        return {**document, "exit": int(self.code)}
 
 
 def _stage(name: str) -> str:
@@ -125,16 +145,23 @@ def _usd(nanos: int | None) -> str | None:
 def state(project: Project, *, budget: Budget | None, counts: Sequence[Counts] | None = None) -> State:
     """How the experiment stands now in its workspace's cache. `counts` spares the survey where they are known."""
     with snapshot(project.workspace.cache) as view:
-        found = tuple(counts) if counts is not None else project.survey(view).counts()
-        if view is None:
-            return _made(project, found, Standing(), budget, (), None)
-        standing = view.standing(project.name, budget.name if budget else None)
-        made = _made(project, found, standing, budget, _live(view, project.name), _stopped(view, project.name))
-        return replace(made, jobs=tuple(view.jobs(project.name)))
+        if counts is not None:
+            return told(project.name, tuple(counts), budget, view)
+        found = told(project.name, project.survey(view).counts(), budget, view)
+        return found if view is None else replace(found, marks=view.marks(project.name))
+
+
+def told(experiment: str, counts: tuple[Counts, ...], budget: Budget | None, view: Snapshot | None) -> State:
+    """The state of an experiment whose cells are counted; the rest is read from the view, where there is a cache."""
+    if view is None:
+        return _made(experiment, counts, Standing(), budget, (), None)
+    standing = view.standing(experiment, budget.name if budget else None)
+    made = _made(experiment, counts, standing, budget, _live(view, experiment), _stopped(view, experiment))
+    return replace(made, jobs=tuple(view.jobs(experiment)))
 
 
 def _made(
-    project: Project,
+    experiment: str,
     counts: tuple[Counts, ...],
     standing: Standing,
     budget: Budget | None,
@@ -150,7 +177,7 @@ def _made(
     else:
         word, reason = "planned", None
     return State(
-        experiment=project.name,
+        experiment=experiment,
         state=word,
         reason=reason,
         counts=counts,

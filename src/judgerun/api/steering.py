@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from judgerun.api.project import Project, snapshot
+from judgerun.api.project import Project, Workspace, snapshot
 from judgerun.dispatch.clock import WallClock
 from judgerun.errors import Problem, Refused
 from judgerun.files.budgets import find_budget
@@ -14,11 +14,16 @@ def budget_for(project: Project, name: str | None) -> Budget | None:
     """The budget of that name; without a name the one under which the experiment last ran here, else the only one, else
     None.
     """
-    root = project.workspace.root
+    return budget_of(project.workspace, project.name, name)
+
+
+def budget_of(workspace: Workspace, experiment: str, name: str | None) -> Budget | None:
+    """The same of an experiment that is not opened."""
+    root = workspace.root
     if name is not None:
         return find_budget(root, name)
-    with snapshot(project.workspace.cache) as view:
-        last = view.budget_of(project.name) if view is not None else None
+    with snapshot(workspace.cache) as view:
+        last = view.budget_of(experiment) if view is not None else None
     try:
         return find_budget(root, last)
     except Refused:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from judgerun.api.project import FREE, Project, snapshot
-from judgerun.api.running import Result, World, pinned, run
-from judgerun.api.state import state
+from judgerun.api.running import World, pinned, run
+from judgerun.api.state import Result, state
 from judgerun.errors import Problem, Refused
 from judgerun.ledger.budget import Budget
 from judgerun.model.experiment import Chat, Deployment, Experiment, Model

@@ -11,6 +11,8 @@ import typer
 from judgerun.api.project import Project, Workspace
 from judgerun.api.quoting import Quoted, quote
 from judgerun.api.running import run as run_project
+from judgerun.api.stand import rerun
+from judgerun.api.state import Result
 from judgerun.api.watching import Watch
 from judgerun.cli.options import HERE, BudgetName, Here, Json, Name, Yes
 from judgerun.cli.panel import Panel, clock
@@ -19,6 +21,7 @@ from judgerun.cli.standing import tell_state
 from judgerun.cli.words import Words
 from judgerun.errors import Exit, Problem, Refused
 from judgerun.files.budgets import find_budget
+from judgerun.ledger.budget import Budget
 from judgerun.model.condition import short
 from judgerun.model.money import format_usd
 
@@ -120,8 +123,11 @@ def go(
 ) -> Exit:
     """Quote, then run unless only the quote was asked; tell how it ended."""
     place = Workspace(root=workspace)
-    project = place.open(name, offline=quote_only)
     held = find_budget(place.root, budget)
+    if not (quote_only or only or limit) and (result := rerun(place, name, held)) is not None:
+        words.say("complete: nothing to send")
+        return _tell_ending(words, result, held)
+    project = place.open(name, offline=quote_only)
     if quote_only:
         quoted = quote(project, held)
         tell_quote(words, project, quoted)
@@ -138,11 +144,16 @@ def go(
                 project, budget=held, yes=yes, only=only, limit=limit, signals=True, watch=watch, log=words.event
             )
         )
+    return _tell_ending(words, result, held)
+
+
+def _tell_ending(words: Words, result: Result, budget: Budget) -> Exit:
+    """How a run ended; its code."""
     tell_state(words, result.state)
     if result.reason:
         words.say(f"ended with {int(result.code)}: {result.reason}")
     if result.code in NEXT and (result.code is not Exit.DONE or result.state.state == "complete"):
-        words.say("next: " + NEXT[result.code].format(name=project.name, budget=held.name))
+        words.say("next: " + NEXT[result.code].format(name=result.state.experiment, budget=budget.name))
     words.result(result.document())
     return result.code
 

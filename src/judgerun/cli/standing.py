@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from judgerun.api.project import Workspace
-from judgerun.api.state import State, state
-from judgerun.api.steering import ask_stop, budget_for
+from judgerun.api.stand import look
+from judgerun.api.state import State
+from judgerun.api.steering import ask_stop
 from judgerun.cli.jobs import stands
 from judgerun.cli.options import HERE, BudgetName, Here, Json, Name
 from judgerun.cli.words import Words, plain, trouble
@@ -93,8 +94,7 @@ def status(
     documents: list[dict[str, object]] = []
     for one in names:
         try:
-            project = place.open(one)
-            found = state(project, budget=budget_for(project, budget))
+            found = look(place, one, budget)
         except (
             JudgerunError
         ) as error:  # told, and no more: whoever watches a run must not be stopped by a file being edited

@@ -225,7 +225,7 @@ class Front(ABC):
         return await self._do(partial(self._pins.plan, experiment, digest, files, self._clock.wall()))
 
     async def stand(self, experiment: str, *, rests_on: str, document: str) -> None:
-        """Keep how an experiment stood when its run ended (JSON), and on what that rests (JSON): only the last is kept."""
+        """Keep how an experiment stands (JSON), and on what that rests (JSON): only the last is kept."""
         await self._do(partial(self._pins.stand, experiment, rests_on, document, self._clock.wall()))
 
     async def seal(

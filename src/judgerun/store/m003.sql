@@ -12,7 +12,7 @@ create table lane_time (
   primary key (experiment, lane, cause)
 ) strict;
 
--- How an experiment stood when its last run ended: derived, and good only while the files and the rows that it names are as
+-- How an experiment stood when it was last surveyed: derived, and good only while the files and the rows that it names are as
 -- they were.
 create table stand (
   experiment text primary key,

@@ -43,7 +43,7 @@ class Pins:
         return True
 
     def stand(self, experiment: str, rests_on: str, document: str, now: float) -> None:
-        """Keep how an experiment stood when its run ended."""
+        """Keep how an experiment stands."""
         self._books.connection.execute(SQL["put_stand"], (experiment, now, rests_on, document))
 
     def unfreeze(self, budget: str, because: str, now: float) -> bool:

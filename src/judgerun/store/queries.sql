@@ -258,6 +258,10 @@ on conflict (experiment) do update set at = excluded.at, rests_on = excluded.res
 -- stand_of: the same, read
 select at, rests_on, document from stand where experiment = ?;
 
+-- stand_marks: what changes where the cells of an experiment may stand otherwise: what was escalated, the ledger, what was given up
+select (select coalesce(max(id), 0) from event where kind = 'escalate' and ?1 in (subject, experiment)),
+       (select coalesce(max(id), 0) from entry), (select count(*) from lost), (select coalesce(sum(at), 0.0) from lost);
+
 -- raw_reply: body of a reply
 select p.raw from request r join reply p on p.request = r.id where r.key = ?;
 

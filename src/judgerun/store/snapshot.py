@@ -193,9 +193,15 @@ class Snapshot:
         return self._reader.budget_of(experiment)
 
     def stand(self, experiment: str) -> tuple[float, str, str] | None:
-        """How an experiment stood when its last run ended: when, on what that rests, the document (both JSON)."""
+        """How an experiment stood when it was last surveyed: when, on what that rests, the document (both JSON)."""
         found = self._all("stand_of", (experiment,))
         return found[0] if found else None
+
+    def marks(self, experiment: str) -> tuple[int | float, ...]:
+        """Numbers of which one changes whenever the cells of an experiment may stand otherwise: that of the last event that
+        enters its plan, then that of the last entry of the cache and two of what was given up.
+        """
+        return tuple(self._all("stand_marks", (experiment,))[0])
 
     def experiments(self) -> list[str]:
         """Every experiment that has run, been planned or sealed here."""
