@@ -119,7 +119,7 @@ def quote(project: Project, budget: Budget, *, only: str | None = None, limit: i
         experiment=project.name,
         budget=budget.name,
         quote=found,
-        headroom=max(0, _headroom(project, budget, standing)),
+        headroom=max(0, headroom(project.name, budget, standing)),
         cap=budget.tightest(project.name),
         spent=standing.budget.high,
         changes=tuple(told),
@@ -139,11 +139,11 @@ def refuse_strange(key: str | None, conditions: Iterable[str], *, place: str) ->
         raise Refused(Problem("command line", place, f"{key!r} is the key of no condition", f"there are {there}"))
 
 
-def _headroom(project: Project, budget: Budget, standing: Standing) -> Nanos:
-    """What the total, and the cap of the experiment where there is one, still leave."""
+def headroom(experiment: str, budget: Budget, standing: Standing) -> Nanos:
+    """What the total, and the cap of the experiment where there is one, still leave; below 0 where a cap was lowered."""
     left = [budget.total - standing.budget.high]
     for cap in budget.caps:
-        if (cap.unit, cap.kind, cap.key) == ("nanos", "experiment", project.name):
+        if (cap.unit, cap.kind, cap.key) == ("nanos", "experiment", experiment):
             left.append(cap.limit - standing.experiment.high)
     return min(left)
 

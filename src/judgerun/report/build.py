@@ -10,7 +10,7 @@ from judgerun.audit.finding import Audit, Finding
 from judgerun.audit.render import HEADER, completion_cells
 from judgerun.audit.words import plural
 from judgerun.model.condition import short
-from judgerun.report import plots
+from judgerun.report import blocks, plots
 from judgerun.report.answers import found
 from judgerun.report.functions import functions
 from judgerun.report.html import to_html
@@ -67,13 +67,21 @@ def _page(evidence: Evidence, audit: Audit, held: Sequence[Part]) -> Page:
     """The page: how the calls ended, findings, numbers, what they rest on; slices below, shut until they are asked for."""
     shown = [*(part for part in held if part.title != ENDINGS), Part("Within the caps", tuple(within(evidence)))]
     names = short(completion.condition for completion in audit.conditions)
-    whole = [Section(part.title, blocks) for part in shown if (blocks := lay(part.tolds, names, sliced=False))]
+    whole = [Section(part.title, laid) for part in shown if (laid := lay(part.tolds, names, sliced=False))]
     slices = [
-        Section(f"{part.title}, by slice", blocks, folded=True)
+        Section(f"{part.title}, by slice", laid, folded=True)
         for part in shown
-        if (blocks := lay(part.tolds, names, sliced=True))
+        if (laid := lay(part.tolds, names, sliced=True))
     ]
-    sections = (_endings(audit, names), *found(evidence, names), _findings(audit, names), *whole, _rests(evidence))
+    far = blocks.section(evidence)
+    sections = (
+        _endings(audit, names),
+        *(() if far is None else (far,)),
+        *found(evidence, names),
+        _findings(audit, names),
+        *whole,
+        _rests(evidence),
+    )
     return Page(
         f"Report of {evidence.experiment.name}",
         tuple(_banners(evidence, audit)),

@@ -20,11 +20,14 @@ SECOND = "second - first, paired by id, draws averaged"
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Two samples on the ids that both have."""
+    """Two samples on the ids that both have, in blocks of which nothing is pending in either. `cut` counts the ids that both have
+    in other blocks: of those a run that was stopped holds the ones that were answered first.
+    """
 
     first: Sample
     second: Sample
     ids: tuple[str, ...]
+    cut: int = 0
 
     @property
     def clusters(self) -> list[str] | None:
@@ -45,7 +48,11 @@ class Pairs:
 def paired(first: Sample, second: Sample, ids: frozenset[str] | None = None) -> Pairs:
     """The ids with a value in both, of `ids` where these are given."""
     common = set(first.values) & set(second.values)
-    return Pairs(first, second, tuple(sorted(common if ids is None else common & ids)))
+    if ids is not None:
+        common &= ids
+    partial = first.partial | second.partial
+    whole = tuple(sorted(id_ for id_ in common if first.blocks[id_] not in partial))
+    return Pairs(first, second, whole, len(common) - len(whole))
 
 
 def refused(why: str, *, n: int, method: str) -> Estimate:

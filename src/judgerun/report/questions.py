@@ -52,10 +52,10 @@ def answer(teller: Teller, question: Question) -> Iterator[Told]:
     if question.against is not None:
         yield from _against(teller, question, rows, found)
         return
-    groups, lacking = _groups(question, found)
+    grouped, lacking = groups(question, found)
     for why in lacking:
         yield _nothing(teller, question, why)
-    for group in groups:
+    for group in grouped:
         for only in question.only:
             yield from _answer(teller, question, group, only)
 
@@ -65,8 +65,8 @@ def _nothing(teller: Teller, question: Question, why: str) -> Told:
     return teller.told(question.name, {"stage": question.feed, "measure": question.test or "mean"}, estimate, "")
 
 
-def _groups(question: Question, found: Sequence[Sample]) -> tuple[list[Group], list[str]]:
-    """The groups, and why some cannot be made."""
+def groups(question: Question, found: Sequence[Sample]) -> tuple[list[Group], list[str]]:
+    """The groups of samples that a question compares, and why some cannot be made."""
     conditions = [sample.condition for sample in found]
     named = names(conditions)
     if question.compare is None:
@@ -85,14 +85,14 @@ def _groups(question: Question, found: Sequence[Sample]) -> tuple[list[Group], l
         if value in values:
             tables = tuple(segment.table for segment in sample.condition.segments)
             held[tables, tuple(sorted(own.items()))][value] = sample
-    groups, lacking = [], []
+    made, lacking = [], []
     for key in sorted(held):
         arms = held[key]
         whole = _coords(next(iter(arms.values())).condition, named)
         rest = {name: v for name, v in whole.items() if name not in (bare, f"{table}.{bare}", "condition")}
         lacking += [f"no condition has {coordinate} {value} where {rest}" for value in values if value not in arms]
-        groups.append(Group(rest, tuple((value, arms[value]) for value in values if value in arms)))
-    return groups, lacking or ([] if groups else [f"no condition has {coordinate} among {', '.join(values)}"])
+        made.append(Group(rest, tuple((value, arms[value]) for value in values if value in arms)))
+    return made, lacking or ([] if made else [f"no condition has {coordinate} among {', '.join(values)}"])
 
 
 def _of_conditions(keys: Sequence[str], found: Sequence[Sample]) -> tuple[list[Group], list[str]]:
@@ -170,8 +170,9 @@ def _pair(
     at = {**coords, coordinate: f"{one} -> {two}"}
     gate = banner(teller.audit, [first.condition.name, second.condition.name])
     both = f"{one}: {_restricted(first, ids).said()}; {two}: {_restricted(second, ids).said()}"
-    note = "; ".join(filter(None, (gate, both)))
     matched = paired(first, second, ids)
+    cut = f"{matched.cut} pairs in blocks that are not complete are left out" if matched.cut else ""
+    note = "; ".join(filter(None, (gate, both, cut)))
     for measure, estimate in of_test(matched, question.test, seed=teller.seed(question.name)):
         said = replace(estimate, convention="; ".join(filter(None, (estimate.convention, convention))))
         span = span_of(first) if span_of(first) == span_of(second) else None

@@ -43,6 +43,11 @@ class Sample:
         return frozenset(self.values) - frozenset(self.open) - frozenset(self.assumed) - self.waiting
 
     @property
+    def partial(self) -> frozenset[str]:
+        """The blocks of which something is pending."""
+        return frozenset(self.blocks[id_] for id_ in self.waiting)
+
+    @property
     def tried(self) -> int:
         """The ids of which something is known, or was lost: all but the pending and those whose value is null."""
         return len(set(self.values) | set(self.open)) + self.hidden
