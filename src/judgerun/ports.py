@@ -112,6 +112,12 @@ class Provider(Protocol):
         """
         ...
 
+    def reset(self, asleep: float) -> None:
+        """The machine was asleep, for so many monotonic seconds: connections that idled are not trusted, and calls in flight get
+        that time on top.
+        """
+        ...
+
     async def aclose(self) -> None: ...
 
 
@@ -175,6 +181,15 @@ class Closed:
     """What closing an attempt brought about."""
 
     overrun: bool = False  # the bill passed the hold: the budget is frozen
+
+
+class Order(StrEnum):
+    """What a person asks of the processes that run an experiment: the `what` of an event of kind "ask"."""
+
+    PAUSE = "pause"  # nothing new is sent, until
+    UNPAUSE = "unpause"
+    STOP = "stop"  # drain; past the moment `until`, if it names one, what is in flight is forfeited
+    NOW = "now"  # what is in flight is forfeited
 
 
 class JobState(StrEnum):
@@ -348,10 +363,6 @@ class Store(Protocol):
         """Where all holds of the cache stand in jobs that no process collects, one such place in words; else None: then waiting
         for money may have an end.
         """
-        ...
-
-    def stop_asked(self) -> bool:
-        """Whether `judgerun stop` asked this owner to drain."""
         ...
 
     def standing(self) -> Standing:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from judgerun.ledger.budget import Cap
 from judgerun.ledger.entry import Amount, Decision
 from judgerun.model.kept import Kept, Lost
 from judgerun.model.reply import Finish, Usage
-from judgerun.ports import Grant, Spend, Store, Window
+from judgerun.ports import Grant, Order, Spend, Store, Window
 from judgerun.store.cache import Cache
 from judgerun.store.inline import Inline
 
@@ -507,16 +508,19 @@ async def test_adjust_lowers_a_forfeit(world: World) -> None:
     world.check()
 
 
-async def test_stop_is_asked_of_one_experiment(world: World) -> None:
-    """`stop` reaches the living processes of an experiment and no other."""
-    assert not world.store.stop_asked()
-    assert await world.store.ask_stop("another") == 0
-    assert not world.store.stop_asked()
-    assert await world.store.ask_stop("utility") == 1
-    assert world.store.stop_asked()
+async def test_an_order_names_the_living_processes_of_one_experiment(world: World) -> None:
+    """An order is an event for the living processes of an experiment: where there is none, nothing is left behind."""
+    owner = world.store.owner
+    assert await world.store.ask("another", Order.STOP, by="a test") == 0
+    assert world.store.events(0) == ()
+    assert await world.store.ask("utility", Order.STOP, by="a test", within=60.0) == 1
+    (asked,) = world.store.events(0)
+    assert (asked.kind, asked.subject, asked.experiment) == ("ask", "utility", "utility")
+    said = {"what": "stop", "owners": [owner], "until": world.clock.wall() + 60.0, "by": "a test"}
+    assert json.loads(asked.detail) == said
     await world.store.leave({}, {})
-    await world.store.enter(experiment="utility", budget=budget())
-    assert not world.store.stop_asked()
+    assert await world.store.ask("utility", Order.STOP, by="a test") == 0
+    assert await world.store.enter(experiment="utility", budget=budget()) not in said["owners"]
 
 
 async def test_conditions_stand_apart(world: World) -> None:

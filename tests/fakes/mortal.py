@@ -201,10 +201,6 @@ class WatchedStore:
         self._mortal.after_step()
         return self._inner.events(after)
 
-    def stop_asked(self) -> bool:
-        self._mortal.after_step()
-        return self._inner.stop_asked()
-
     def standing(self) -> Standing:
         return self._inner.standing()
 
@@ -258,6 +254,9 @@ class WatchedProvider:
 
     async def count(self, request: Request) -> int | None:
         return None
+
+    def reset(self, asleep: float) -> None:
+        self._inner.reset(asleep)
 
     async def aclose(self) -> None:
         await self._inner.aclose()

@@ -18,6 +18,8 @@ def older(source: Path, target: Path, *, version: int = 1) -> None:
     tables = made.execute("select name from sqlite_master where type = 'table' and name not like 'sqlite_%'").fetchall()
     for (table,) in tables:
         names = ", ".join(row[1] for row in made.execute(f"pragma table_info({table})"))
+        if not held.execute("select 1 from sqlite_master where name = ?", (table,)).fetchone():
+            continue  # today's schema has it no more
         rows = held.execute(f"select {names} from {table}").fetchall()
         made.executemany(f"insert into {table} ({names}) values ({', '.join('?' * (names.count(',') + 1))})", rows)
     made.execute("pragma journal_mode = delete")

@@ -127,9 +127,6 @@ class QuickStore:
     def events(self, after: int) -> Sequence[Event]:
         return ()
 
-    def stop_asked(self) -> bool:
-        return False
-
     def standing(self) -> Standing:
         return Standing()
 
@@ -156,6 +153,7 @@ class QuickProvider:
         self.pause = pause
         self.answers = list(answers)
         self.sent: list[tuple[Request, ...]] = []
+        self.resets: list[float] = []
         self.keep = True
 
     async def send(self, requests: Sequence[Request], *, timeout_s: float, attempt: int) -> Answer:
@@ -168,6 +166,9 @@ class QuickProvider:
                 raise answer
             return answer
         return Answer(replies=tuple(map(reply, requests)), status=200)
+
+    def reset(self, asleep: float) -> None:
+        self.resets.append(asleep)
 
     async def aclose(self) -> None:
         return None

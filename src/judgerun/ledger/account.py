@@ -32,6 +32,10 @@ class Balance:
     forfeited: Amount = NOTHING
     held: Amount = NOTHING
 
+    def high(self, unit: Unit) -> int:
+        """settled + forfeited + held in a unit: what a cap limits."""
+        return sum(int(getattr(part, unit)) for part in (self.settled, self.forfeited, self.held))
+
     def __add__(self, other: Balance) -> Balance:
         return Balance(
             _plus(self.settled, other.settled), _plus(self.forfeited, other.forfeited), _plus(self.held, other.held)
@@ -91,6 +95,11 @@ def fold(entries: Iterable[Entry]) -> dict[Leaf, Balance]:
             standing[entry.attempt] = Balance(stands.settled + delta.settled, stands.forfeited + delta.forfeited)
         balances[entry.leaf] = balances.get(entry.leaf, EMPTY) + delta
     return balances
+
+
+def stand(cap: Cap, balances: Mapping[Leaf, Balance], today: str) -> Balance:
+    """What stands in the scope of a cap (for a day's cap: of that day)."""
+    return sum((balance for leaf, balance in balances.items() if cap.covers(leaf, today)), EMPTY)
 
 
 class _Sum:

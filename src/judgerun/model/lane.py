@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from judgerun.model.setting import Setting, in_force
 
 Unit = Literal["requests", "tokens", "input tokens", "output tokens"]
 
@@ -21,6 +24,43 @@ class LaneSpec:
     attempts_max: int = 5
     batch_size: int = 32  # texts per embedding call
     enqueued_tokens: int | None = None  # tokens in all jobs of the batch lane that have not ended
+    written: LaneSpec | None = None  # as the file has it, where something was set in its place
+
+    @property
+    def filed(self) -> LaneSpec:
+        """As the file has it."""
+        return self.written or self
+
+    def amended(self, settings: Iterable[Setting], *, since: int | None = None) -> LaneSpec:
+        """With what was set in the place of what the file says: see `in_force`."""
+        told, filed = tuple(settings), self.filed
+        values: dict[str, Any] = {
+            key: in_force(told, f"lane {self.name}", key, getattr(filed, key), since=since) for key in SETTABLE
+        }
+        changed = replace(filed, **values)
+        return filed if changed == filed else replace(changed, written=filed)
+
+
+SETTABLE = (
+    "concurrency",
+    "requests_per_minute",
+    "tokens_per_minute",
+    "requests_per_day",
+    "timeout_s",
+    "attempts_max",
+    "batch_size",
+)
+"""What of a lane may be set while it runs."""
+
+
+def lanes_in_force(
+    lanes: Mapping[str, LaneSpec], settings: Iterable[Setting], *, since: int | None = None
+) -> Mapping[str, LaneSpec]:
+    """All lanes with what was set. A provider has a lane though no file names it; a lane inside it is made by a file alone."""
+    told = tuple(one for one in settings if one.subject.startswith("lane "))
+    named = {one.subject.removeprefix("lane ") for one in told}
+    found = {name: LaneSpec(name=name) for name in sorted(named) if "/" not in name} | dict(lanes)
+    return {name: spec.amended(told, since=since) for name, spec in found.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

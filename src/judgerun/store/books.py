@@ -24,6 +24,7 @@ from judgerun.ledger.budget import UNITS, Budget, Leaf
 from judgerun.ledger.entry import Amount, Decision, EntryKind
 from judgerun.model.reply import Failure
 from judgerun.model.request import Request, RequestKey
+from judgerun.model.setting import read_setting
 from judgerun.ports import Claim, Closed, Closing, Grant
 from judgerun.store import rows
 from judgerun.store.anchor import Anchor
@@ -78,6 +79,7 @@ class Books:
         self._changes: dict[int, _Change] = {}
         self._rates = Rates(connection)
         self._undo: list[Operation] = []
+        self._since = 0  # the newest event when this owner entered: what is set after it was set over files that we have not read
         self._day = (-1, "")
 
     # -- transactions
@@ -121,14 +123,19 @@ class Books:
 
     def join(self, *, owner: int | None, experiment: str, budget: Budget | None) -> None:
         """From now on reservations are this owner's, under this budget. Inside a transaction."""
-        self.undo(partial(self._become, self.owner, self.experiment, self.budget))
-        self._become(owner, experiment, budget)
+        self.undo(partial(self._become, self.owner, self.experiment, self.budget, self._since))
+        (newest,) = self.connection.execute(SQL["last_event"]).fetchone()
+        self._become(owner, experiment, budget, newest)
+        self.reread()
+
+    def _become(self, owner: int | None, experiment: str, budget: Budget | None, since: int) -> None:
+        self.owner, self.experiment, self.budget, self._since = owner, experiment, budget, since
+
+    def reread(self) -> None:
+        """Read accounts, caps and freeze anew, inside a transaction that changed what they rest on."""
         self._flush()
         self._memory = _Memory()
         self._refresh()
-
-    def _become(self, owner: int | None, experiment: str, budget: Budget | None) -> None:
-        self.owner, self.experiment, self.budget = owner, experiment, budget
 
     def forget(self) -> None:
         """Trust nothing in memory: the next transaction reads the disk."""
@@ -137,7 +144,9 @@ class Books:
         self._rates.forget()
 
     def _refresh(self) -> None:
-        """Read accounts and freeze again if another connection has committed since the last transaction."""
+        """Read accounts, what was set over the caps, and freeze again if another connection has committed since the last
+        transaction.
+        """
         (version,) = self.connection.execute(SQL["data_version"]).fetchone()
         memory = self._memory
         if version == memory.version:
@@ -145,6 +154,8 @@ class Books:
         if self.budget is not None:
             found = [rows.account_of(row) for row in self.connection.execute(SQL["accounts"], (self.budget.name,))]
             memory.numbers = {leaf: number for number, leaf, _ in found}
+            told = [read_setting(*row) for row in self.connection.execute(SQL["settings_of"], (f"budget {self.budget.name}",))]
+            self.budget = self.budget.amended(told, since=self._since)
             memory.account = Account(self.budget.caps, {leaf: balance for _, leaf, balance in found})
             memory.frozen = self.frozen(self.budget.name)
         self._rates.refresh()
@@ -154,6 +165,12 @@ class Books:
         for number, written in self._changes.items():
             self.connection.execute(SQL["book"], (*rows.amounts(written.delta), written.tries, number))
         self._changes.clear()
+
+    def balances(self, budget: str) -> dict[Leaf, Balance]:
+        """How the leaves of a budget stand now. Inside a transaction."""
+        self._flush()
+        found = map(rows.account_of, self.connection.execute(SQL["accounts"], (budget,)))
+        return {leaf: balance for _, leaf, balance in found}
 
     # -- reservations
 
@@ -175,7 +192,7 @@ class Books:
             return Grant(decision=Decision.HELD, keys=held)
         if self._memory.frozen is not None:
             return Grant(decision=Decision.FROZEN, scope=self._memory.frozen)
-        leaf = Leaf(budget.name, self.experiment, claim.stage, claim.condition, claim.provider, self._today(now))
+        leaf = Leaf(budget.name, self.experiment, claim.stage, claim.condition, claim.provider, self.today(now))
         decision, scope = account.decide(leaf, claim.need)
         if decision is not Decision.RESERVED:
             return Grant(decision=decision, scope=scope)
@@ -362,7 +379,7 @@ class Books:
         assert place is not None
         return place
 
-    def _today(self, now: float) -> str:
+    def today(self, now: float) -> str:
         """The UTC date of a moment."""
         number = int(now // 86_400)
         if number != self._day[0]:

@@ -62,7 +62,9 @@ _ROWS: tuple[tuple[str, str], ...] = (
     (
         "event",
         f"""subject in (select name from wanted_name) or subject in (select budget from account where id in ({_ACCOUNTS}))
-            or subject in (select condition from account where id in ({_ACCOUNTS})) order by id""",
+            or subject in (select condition from account where id in ({_ACCOUNTS}))
+            or kind = 'set' and (subject like 'lane %' or
+               subject in (select 'budget ' || budget from account where id in ({_ACCOUNTS}))) order by id""",
     ),
     ("idle", "experiment in (select name from wanted_name) order by experiment, cause"),
     ("lane_time", "experiment in (select name from wanted_name) order by experiment, lane, cause"),

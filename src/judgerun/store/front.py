@@ -15,11 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from judgerun.errors import InvariantBroken
-from judgerun.ledger.budget import Budget
+from judgerun.ledger.budget import Budget, Cap
 from judgerun.ledger.entry import Amount
 from judgerun.model.event import Event
 from judgerun.model.kept import Kept, Lost
+from judgerun.model.lane import LaneSpec
 from judgerun.model.request import Request, RequestKey
+from judgerun.model.setting import Value
 from judgerun.ports import (
     Claim,
     Clock,
@@ -31,11 +33,13 @@ from judgerun.ports import (
     LaneTime,
     LeftJob,
     Line,
+    Order,
     Standing,
 )
 from judgerun.store.books import Books
 from judgerun.store.jobs import JobBooks
 from judgerun.store.locks import Locks
+from judgerun.store.orders import Orders
 from judgerun.store.owners import Owners
 from judgerun.store.pins import Pins
 from judgerun.store.reader import Reader
@@ -55,6 +59,7 @@ class Front(ABC):
         self._books = books
         self._owners = Owners(books, locks)
         self._jobs = JobBooks(books)
+        self._orders = Orders(books, locks)
         self._pins = Pins(books)
         self._reader = reader
         self._vectors = Vectors(reader.connection, None if path is None else path.with_name(path.stem + ".vectors"))
@@ -143,6 +148,11 @@ class Front(ABC):
         """What the cache says of a request now."""
         return self._reader.lookup(key)
 
+    @property
+    def owner(self) -> int | None:
+        """This process's number among the owners of the cache, while it is entered."""
+        return self._owner
+
     def bought(self, key: RequestKey) -> Kept | None:
         """The reply to a request, where there is one, whatever failed."""
         return self._reader.bought(key)
@@ -175,10 +185,6 @@ class Front(ABC):
         """Where all holds of the cache stand in jobs that no process collects, one such place; else None."""
         return self._reader.unattended()
 
-    def stop_asked(self) -> bool:
-        """Whether `judgerun stop` asked this owner to drain."""
-        return self._owner is not None and self._reader.stop_asked(self._owner)
-
     def standing(self) -> Standing:
         """How the money of the entered experiment and budget stands now."""
         if not self._experiment:
@@ -204,9 +210,21 @@ class Front(ABC):
         now = self._clock.wall()
         return await self._do(partial(self._owners.write_off, job, experiment=experiment, because=because, now=now))
 
-    async def ask_stop(self, experiment: str) -> int:
-        """Ask the living processes of an experiment to drain; how many there are."""
-        return await self._do(partial(self._owners.ask_stop, experiment, self._clock.wall()))
+    async def ask(self, experiment: str, order: Order, *, by: str, within: float | None = None) -> int:
+        """Ask something of the living processes of an experiment, on the record; how many there are. `within` (seconds) is how
+        long a drain may take.
+        """
+        now = self._clock.wall()
+        until = None if within is None else now + within
+        return await self._do(partial(self._orders.ask, experiment, order, by=by, until=until, now=now))
+
+    async def cap(self, budget: Budget, caps: Sequence[Cap]) -> None:
+        """Put caps in the place of those of the budget's file, on the record. Refused where one is below what is spent."""
+        await self._do(partial(self._orders.cap, budget, caps, self._clock.wall()))
+
+    async def lane(self, lane: LaneSpec, values: Mapping[str, Value]) -> None:
+        """Put limits in the place of those of the lane's file, on the record."""
+        await self._do(partial(self._orders.lane, lane, values, self._clock.wall()))
 
     async def progress(self, document: str) -> None:
         """What this process says of itself (JSON), for `status` in another terminal."""

@@ -2,6 +2,10 @@
 
 -- Whose event it is: a condition's name alone does not say. NULL where it concerns no single experiment, and in rows of version 2.
 alter table event add column experiment text;
+create index event_set on event(subject, id) where kind = 'set';
+
+-- What a person asks of a run is an event of kind "ask".
+drop table stop;
 
 -- Slot-seconds of the lanes of an experiment, by what they went to, over its whole life.
 create table lane_time (

@@ -1,4 +1,4 @@
-"""Owners: the processes that run on a cache, as transactions: enter, leave, recover, stop, progress.
+"""Owners: the processes that run on a cache, as transactions: enter, leave, recover, progress.
 
 What may live here: who is alive, and what becomes of what a process left open: its calls are forfeited; a job of which nothing
 was sent is void; one that was, or may have been, submitted stands with its holds until a later run collects it. An owner is
@@ -104,15 +104,6 @@ class Owners:
         told = f"job {job} at {provider} ({remote or 'it told no id'}), {held.calls} calls, {format_usd(held.nanos)} USD: {because}"
         self._books.note("forfeit", experiment, told, now, experiment=experiment)
         return held
-
-    def ask_stop(self, experiment: str, now: float) -> int:
-        """Ask the living processes of an experiment to drain; how many there are."""
-        asked = 0
-        for owner, _, theirs, *_ in self._books.connection.execute(SQL["open_owners"]).fetchall():
-            if theirs == experiment and self._locks.alive(owner):
-                self._books.connection.execute(SQL["ask_stop"], (owner, now))
-                asked += 1
-        return asked
 
     def progress(self, document: str, now: float) -> None:
         """What this process says of itself, for `status` elsewhere."""

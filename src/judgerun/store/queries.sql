@@ -88,6 +88,18 @@ on conflict (request) do update set reason = excluded.reason, at = excluded.at;
 -- new_event: something happened
 insert into event (at, kind, subject, detail, experiment) values (?, ?, ?, ?, ?);
 
+-- settings_of: what was set in the place of what a file says
+select id, subject, detail from event indexed by event_set where kind = 'set' and subject = ? order by id;
+
+-- settings: the same of all budgets and lanes, up to a moment
+select id, subject, detail from event where kind = 'set' and at <= ? order by id;
+
+-- last_event: the number of the newest event
+select coalesce(max(id), 0) from event;
+
+-- provider_known: whether calls were reserved at a provider
+select 1 from account where provider = ? limit 1;
+
 -- events_after: what happened since an event
 select id, at, kind, subject, detail, experiment from event where id > ? order by id;
 
@@ -201,12 +213,6 @@ on conflict (experiment, cause) do update set seconds = seconds + excluded.secon
 -- add_lane_time: and so does the time of its lanes
 insert into lane_time (experiment, lane, cause, seconds) values (?, ?, ?, ?)
 on conflict (experiment, lane, cause) do update set seconds = seconds + excluded.seconds;
-
--- ask_stop: a process is asked to drain
-insert into stop (owner, at) values (?, ?) on conflict (owner) do nothing;
-
--- stop_asked: whether it was
-select 1 from stop where owner = ?;
 
 -- put_progress: what a process says of itself
 insert into progress (owner, at, document) values (?, ?, ?)

@@ -11,6 +11,7 @@ from judgerun.errors import StoreError
 from judgerun.model.event import Event
 from judgerun.model.kept import Kept, Lost
 from judgerun.model.request import Request, RequestKey
+from judgerun.model.setting import Setting, read_setting
 from judgerun.ports import LeftJob, Line, Spend, Standing
 from judgerun.store import rows
 from judgerun.store.jobs import left, lines
@@ -101,10 +102,15 @@ class Reader:
             held, left, experiment, provider = self.connection.execute(SQL["holds"]).fetchone()
         return f"jobs of experiment {experiment} at {provider}" if held and held == left else None
 
-    def stop_asked(self, owner: int) -> bool:
-        """Whether an owner was asked to drain."""
+    def settings(self, until: float) -> tuple[Setting, ...]:
+        """What was set of budgets and lanes up to a moment, oldest first."""
         with wrapped(self._path):
-            return self.connection.execute(SQL["stop_asked"], (owner,)).fetchone() is not None
+            return tuple(read_setting(*row) for row in self.connection.execute(SQL["settings"], (until,)))
+
+    def called(self, provider: str) -> bool:
+        """Whether calls were ever reserved at a provider."""
+        with wrapped(self._path):
+            return self.connection.execute(SQL["provider_known"], (provider,)).fetchone() is not None
 
     def events(self, after: int) -> tuple[Event, ...]:
         """What happened since an event."""

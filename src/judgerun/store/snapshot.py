@@ -6,6 +6,7 @@ What may live here: look-ups and columns. A snapshot writes nothing but the deri
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,9 +18,11 @@ from numpy.typing import NDArray
 
 from judgerun.errors import Problem, Refused
 from judgerun.ledger.budget import UNITS
+from judgerun.model.event import Event
 from judgerun.model.kept import Kept, Lost
 from judgerun.model.reply import Reply
 from judgerun.model.request import RequestKey
+from judgerun.model.setting import Setting
 from judgerun.ports import JobState, Place, Standing
 from judgerun.store import rows
 from judgerun.store.locks import Locks
@@ -183,6 +186,18 @@ class Snapshot:
         return {name: _column(name, column) for name, column in zip(names, values, strict=True)}
 
     # -- how things stand
+
+    def events(self, after: int) -> tuple[Event, ...]:
+        """What happened since the event of that number (0: all), to any experiment."""
+        return self._reader.events(after)
+
+    def settings(self, until: float = math.inf) -> tuple[Setting, ...]:
+        """What was set of budgets and lanes up to a moment (Unix time), oldest first."""
+        return self._reader.settings(until)
+
+    def called(self, provider: str) -> bool:
+        """Whether calls were ever reserved at a provider."""
+        return self._reader.called(provider)
 
     def standing(self, experiment: str, budget: str | None = None) -> Standing:
         """How the money of an experiment stands, and that of a budget (None: the one under which it last ran)."""
