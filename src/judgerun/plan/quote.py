@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil
 
 from judgerun.errors import EXPERIMENT, Problem, invariant
@@ -57,6 +57,7 @@ class Line:
     seconds: float  # alone, at the lanes' rates; 0 in the batch lane
     days: int  # the most that its jobs may take; 0 where it has none to send
     longest: int  # the largest input bound of a call, in tokens
+    tokens: int  # in and out, in that worst case
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +116,18 @@ def need(cell: Cell, model: Model, price: Price, ceiling: int | None, profile: P
 
 
 @dataclass(slots=True)
+class Climbing:
+    """Of these, the cells that are asked again under a higher cap. Each is expected to reach it: what was cut off says nothing of
+    how long it would have been.
+    """
+
+    sent: int = 0
+    inputs: int = 0
+    outputs: int = 0
+    expected: Nanos = 0
+
+
+@dataclass(slots=True)
 class Sum:
     """What is to be sent in one condition, added up."""
 
@@ -124,7 +137,9 @@ class Sum:
     by_bytes: bool = True
     worst: Nanos = 0
     bound: Nanos = 0
-    inputs: int = 0  # expected input tokens
+    inputs: int = 0  # expected input tokens of those under their own cap
+    climbing: Climbing = field(default_factory=Climbing)
+    tokens: int = 0  # in the worst case
 
 
 def quote(
@@ -165,26 +180,50 @@ class Terms:
     ceiling: int | None
     profile: Profile
     embeds: bool
+    caps: tuple[int, ...] = ()  # of the rungs above its own
+    spare: Terms | None = None  # of its failover
 
     @classmethod
     def of(cls, tally: Tally, prices: Prices, ceilings: Mapping[str, int], flow: Flow) -> Terms:
         """The terms of the model of a condition."""
-        model = tally.model
-        return cls(
-            model=model,
-            price=prices(model),
-            ceiling=ceilings.get(f"{model.provider.name}/{model.model}"),
-            profile=flow.profiles[model.name],
-            embeds=isinstance(flow.experiment.stage(tally.stage), Embed),
-        )
+        models = {model.name: model for model in flow.experiment.models}
+
+        def terms(model: Model) -> Terms:
+            return cls(
+                model=model,
+                price=prices(model),
+                ceiling=ceilings.get(f"{model.provider.name}/{model.model}"),
+                profile=flow.profiles[model.name],
+                embeds=isinstance(flow.experiment.stage(tally.stage), Embed),
+                caps=tally.caps,
+                spare=None if model.failover is None else terms(models[model.failover]),
+            )
+
+        return terms(tally.model)
 
     @property
     def output(self) -> int | None:
         """The most output tokens of a call."""
-        return output_bound(self.model.max_output_tokens, self.ceiling, self.profile)
+        return self.bound(self.model.max_output_tokens)
+
+    def bound(self, cap: int | None) -> int | None:
+        """The same under a cap."""
+        return output_bound(cap, self.ceiling, self.profile)
+
+    def most(self, inputs: int, cap: int | None) -> Nanos:
+        """The most that a cell can cost: under its cap, then on each rung above it; all at the dearest model that may serve it."""
+        if self.price is None:
+            return 0
+        price, embeds = self.price, self.embeds
+        above = [rung for rung in self.caps if rung > (cap or 0)]
+        own = sum(price.bound(inputs, 0 if embeds else (self.bound(held) or 0)) for held in (cap, *above))
+        if self.spare is None:
+            return own
+        climbs = cap != self.model.max_output_tokens
+        return max(own, self.spare.most(inputs, cap if climbs else self.spare.model.max_output_tokens))
 
     def problems(self, budget: str) -> list[Problem]:
-        """Why nothing may be sent to the model under a dollar cap."""
+        """Why nothing may be sent to the model, or to its failover, under a dollar cap."""
         place = f"{self.model.provider.name}/{self.model.model}"
         found = []
         if self.price is None:
@@ -202,20 +241,29 @@ class Terms:
             wrong = "its token cap does not bound hidden reasoning" if hidden else "nothing bounds its output"
             right = f'"{place}" = output tokens to reserve' + ("" if hidden else ", or max_output_tokens on the model")
             found.append(Problem(file, f'ceiling."{place}"', wrong, right))
-        return found
+        return found if self.spare is None else found + self.spare.problems(budget)
 
 
 def _add(total: Sum, cell: Cell, tally: Tally, terms: Terms) -> None:
     by_bytes = cell.input_bound_by == "bytes"
-    output = 0 if cell.request.kind == "embed" else (terms.output or 0)
     total.sent += 1
     total.bounds += cell.input_bound
     total.longest = max(total.longest, cell.input_bound)
     total.by_bytes = by_bytes
-    total.inputs += _input(cell.input_bound, by_bytes, tally)
+    inputs, worst = _input(cell.input_bound, by_bytes, tally), _worst_input(cell.input_bound, by_bytes, tally)
+    output = 0 if terms.embeds else (terms.bound(cell.output_cap) or 0)
+    total.tokens += worst + output
+    total.worst += terms.most(worst, cell.output_cap)
+    total.bound += terms.most(cell.input_bound, cell.output_cap)
+    if not cell.climbing:
+        total.inputs += inputs
+        return
+    climbing = total.climbing
+    climbing.sent += 1
+    climbing.inputs += inputs
+    climbing.outputs += output
     if terms.price is not None:
-        total.worst += terms.price.bound(_worst_input(cell.input_bound, by_bytes, tally), output)
-        total.bound += terms.price.bound(cell.input_bound, output)
+        climbing.expected += terms.price.cost(Usage(input_fresh=inputs, output_visible=output)) or 0
 
 
 def _ratio(tally: Tally) -> float | None:
@@ -254,14 +302,16 @@ def _line(
         mean = ceil(total.bounds / total.sent) if total.sent else ceil(size.mean)
         longest = max(total.longest, size.longest)
     inputs = total.inputs + unknown * _input(mean, total.by_bytes, tally)
-    sent = total.sent + unknown
+    sent, cap = total.sent + unknown, terms.model.max_output_tokens
+    climbing = total.climbing
+    outputs = (sent - climbing.sent) * output + climbing.outputs
     expected = worst = bound = 0
     if terms.price is not None:
-        worst = total.worst + unknown * terms.price.bound(_worst_input(longest, total.by_bytes, tally), most)
-        bound = total.bound + unknown * terms.price.bound(longest, most)
-        expected = min(worst, _expected(terms.price, sent, inputs, output))
+        worst = total.worst + unknown * terms.most(_worst_input(longest, total.by_bytes, tally), cap)
+        bound = total.bound + unknown * terms.most(longest, cap)
+        expected = min(worst, climbing.expected + _expected(terms.price, sent - climbing.sent, inputs, output))
     counts = tally.counts()
-    own, jobs = _lanes(terms.model, lanes), terms.model.lane == "batch"
+    own, jobs = lanes_of(terms.model, lanes), terms.model.lane == "batch"
     return Line(
         condition=tally.condition,
         stage=tally.stage,
@@ -275,9 +325,10 @@ def _line(
         expected=expected,
         worst=worst,
         bound=bound,
-        seconds=0.0 if jobs else _time(sent, inputs + sent * output, output, own, embed),
-        days=_rounds(inputs, own) if jobs and sent else 0,
+        seconds=0.0 if jobs else _time(sent, inputs + climbing.inputs + outputs, outputs // sent if sent else 0, own, embed),
+        days=_rounds(inputs + climbing.inputs, own) if jobs and sent else 0,
         longest=longest,
+        tokens=total.tokens + unknown * (_worst_input(longest, total.by_bytes, tally) + most),
     )
 
 
@@ -288,7 +339,7 @@ def _expected(price: Price, calls: int, inputs: int, output: int) -> Nanos:
     return calls * (price.cost(Usage(input_fresh=ceil(inputs / calls), output_visible=output)) or 0)
 
 
-def _lanes(model: Model, lanes: Mapping[str, LaneSpec]) -> tuple[LaneSpec, ...]:
+def lanes_of(model: Model, lanes: Mapping[str, LaneSpec]) -> tuple[LaneSpec, ...]:
     """The lanes that a call of the model passes."""
     provider = model.provider.name
     own = lanes.get(f"{provider}/{model.name}")
