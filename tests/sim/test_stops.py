@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -16,12 +16,15 @@ from fakes import judge
 from fakes.flow import Arm, FakeFlow, deployment, model
 from fakes.provider import FakeProvider
 from fakes.world import Knobs, World
+from judgerun.dispatch.gates import Rule
 from judgerun.errors import Exit
 from judgerun.ledger.budget import Budget, Cap
 from judgerun.model.kept import Kept, Lost
 from judgerun.model.lane import LaneSpec
 from judgerun.plan.counts import Counts
+from judgerun.ports import Order
 from judgerun.simulate import virtual
+from judgerun.table.gate import Fired, Sums
 
 SLOW = (1.0, 5.0)
 
@@ -115,7 +118,7 @@ def test_stop_asked_through_the_cache_drains(tmp_path: Path) -> None:
             task = asyncio.ensure_future(world.run())
             await asyncio.sleep(6.0)
             async with Inline.open(world.path, clock=world.clock, durable=False) as other:
-                assert await other.ask_stop("e") == 1
+                assert await other.ask("e", Order.STOP, by="a test") == 1
             outcome = await task
             assert outcome.ending is not None
             assert outcome.ending.code is Exit.INTERRUPTED
@@ -287,13 +290,17 @@ def test_failed_cells_are_lost_with_a_reason_and_tried_anew(tmp_path: Path) -> N
     virtual.run(life())
 
 
-def limits(after: int) -> object:
+def limits(after: int) -> Rule:
     """A gate on the share of done cells of the condition solve/a, which always fires after so many."""
 
-    def judge_counts(counts: Counts) -> str | None:
-        return f"{counts.done} done" if counts.condition == "solve/a@rows" and counts.done >= after else None
+    def look(counts: Collection[Counts], since: Mapping[str, Sums], stopped: Collection[str]) -> list[Fired]:
+        return [
+            Fired(condition=held.condition, limit="done", why=f"{held.done} done")
+            for held in counts
+            if held.condition == "solve/a@rows" and held.done >= after and held.condition not in stopped
+        ]
 
-    return judge_counts
+    return look
 
 
 def test_gate_stops_its_condition_and_its_downstream(tmp_path: Path) -> None:
@@ -301,7 +308,7 @@ def test_gate_stops_its_condition_and_its_downstream(tmp_path: Path) -> None:
 
     async def life() -> None:
         async with World(tmp_path, 9, Knobs(rows=80, concurrency=2)) as world:
-            world.gate = limits(20)  # type: ignore[assignment]
+            world.gate = limits(20)
             outcome = await world.run()
             assert outcome.ending is not None
             assert outcome.ending.code is Exit.GATE
@@ -319,7 +326,7 @@ def test_gate_is_judged_from_the_cache_before_anything_is_sent(tmp_path: Path) -
 
     async def life() -> None:
         async with World(tmp_path, 10, Knobs(rows=30, concurrency=2)) as world:
-            world.gate = limits(5)  # type: ignore[assignment]
+            world.gate = limits(5)
             first = await world.run(rows=12)
             surveyed: Sequence[Counts] = first.flow.counts()
             before = sum(hit.model == "id-a" for hit in world.server.bill.hits)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from judgerun.audit import completion, ledger, sources, tokens
+from judgerun.audit import completion, gates, ledger, sources, tokens
 from judgerun.audit.evidence import Evidence
 from judgerun.audit.finding import Audit, Finding
 from judgerun.audit.tally import completions, sliced
@@ -26,18 +26,20 @@ class Check:
 
 
 CHECKS: tuple[Check, ...] = (
-    Check(completion.check_limits, ("truncated", "empty", "unparsed", "refused")),
+    Check(completion.check_limits, ("truncated", "empty", "unparsed", "refused", "length")),
     Check(completion.check_failed, ("failed", "starved")),
     Check(completion.check_pending, ("pending",)),
     Check(completion.check_finish, ("finish",)),
     Check(completion.check_differences, ("difference",)),
     Check(completion.check_inputs, ("input cut",)),
     Check(completion.check_answers, ("answer",)),
+    Check(gates.check_gates, ("gate", "reopened")),
     Check(sources.check_served, ("served", "fingerprint")),
     Check(sources.check_shared, ("shared",)),
     Check(sources.check_fallbacks, ("fallback",)),
     Check(sources.check_folds, ("incomplete",)),
     Check(sources.check_made, ("unmade",)),
+    Check(ledger.check_amended, ("amended",)),
     Check(ledger.check_closings, ("closings",)),
     Check(ledger.check_account, ("account",)),
     Check(ledger.check_attempts, ("attempts",)),

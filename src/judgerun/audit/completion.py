@@ -39,8 +39,8 @@ def limits(evidence: Evidence) -> Mapping[str, Mapping[str, float]]:
 
 
 def check_limits(evidence: Evidence) -> Iterator[Finding]:
-    """A condition whose truncated, empty, unparsed or refused share passes its limit is an error; a slice that certainly does
-    (by the lower Wilson bound, since slices are small) is a warning.
+    """A condition whose share of truncated, empty, unparsed or refused replies, or of those far from the expected length, passes
+    its limit is an error; a slice that certainly does (by the lower Wilson bound, since slices are small) is a warning.
     """
     held = limits(evidence)
     for completion in (*completions(evidence), *sliced(evidence)):
@@ -61,11 +61,14 @@ def _limit(completion: Completion, name: str, limit: float) -> Iterator[Finding]
         check=name,
         severity="error" if completion.slice is None else "warning",
         condition=completion.condition,
-        message=f"{rate.count} of {rate.n} replies{where} are {name}: {percent(rate.share)} "
+        message=f"{rate.count} of {rate.n} replies{where} are {_TOLD.get(name, name)}: {percent(rate.share)} "
         f"[{percent(low)}, {percent(high)}], limit {percent(limit)}",
         value=rate.share,
         evidence=tuple(f"{finish}: {count}" for finish, count in sorted(completion.finish.items())),
     )
+
+
+_TOLD = {"length": "far from the expected length"}
 
 
 def check_failed(evidence: Evidence) -> Iterator[Finding]:

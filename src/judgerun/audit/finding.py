@@ -99,6 +99,7 @@ class Completion:
     input_cut: int = 0
     finish: Mapping[str, int] = field(default_factory=dict)
     marks: Mapping[str, int] = field(default_factory=dict)  # truncated empty unparsed refused, over the replies
+    told: int = 0  # replies that told their output, where a gate limits lengths; "length" among the marks is over these
     reasons: Mapping[str, int] = field(default_factory=dict)  # why failed
 
     @property
@@ -112,12 +113,12 @@ class Completion:
         return sum(count for reason, count in self.reasons.items() if reason.startswith("upstream"))
 
     def rate(self, name: str) -> Rate:
-        """One of RATES, or `concluded`, with its denominator."""
+        """One of RATES, or `concluded`, `input_cut`, `length`, with its denominator."""
         if name == "failed":
             return Rate(self.failed, self.n + self.failed)
         if name in ("concluded", "input_cut"):
             return Rate(self.concluded if name == "concluded" else self.input_cut, self.n)
-        return Rate(self.marks.get(name, 0), self.n)
+        return Rate(self.marks.get(name, 0), self.told if name == "length" else self.n)
 
     def record(self) -> dict[str, Any]:
         """The condition as it stands in audit.json."""

@@ -48,7 +48,8 @@ def _of_counts(counts: Counts) -> Completion:
         concluded=counts.concluded,
         input_cut=counts.input_cut,
         finish=counts.finish,
-        marks={name: getattr(counts, name) for name in MARKS},
+        marks={name: getattr(counts, name) for name in (*MARKS, "length")},
+        told=counts.told,
         reasons=counts.reasons,
     )
 

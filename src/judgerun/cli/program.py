@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from judgerun.cli import cacheside, jobs, offline, pricing, probing, reading, runs, standing, writing
+from judgerun.cli import cacheside, jobs, offline, pricing, probing, reading, reopening, runs, standing, writing
 from judgerun.cli.words import Words
 from judgerun.errors import Exit, JudgerunError, StoreError
 
@@ -33,7 +33,7 @@ UsageWrong: type[Exception] = next(known for known in typer.BadParameter.__mro__
 WORLD = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
 """What a file system may answer through no fault of ours: rights, a full disk, a file where a folder should be."""
 
-for room in (writing, runs, standing, jobs, probing, reading, pricing, offline, cacheside):
+for room in (writing, runs, standing, reopening, jobs, probing, reading, pricing, offline, cacheside):
     room.register(app)
 
 

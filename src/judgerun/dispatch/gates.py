@@ -1,13 +1,16 @@
-"""Gates: conditions whose replies went bad stop, with all that they feed."""
+"""Gates: conditions whose replies went bad stop, with all that they feed, until a person reopens them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 
 from judgerun.plan.counts import Counts
+from judgerun.table.gate import Fired, Sums
 
-Rule = Callable[[Counts], str | None]
-"""Why a condition with these counts must stop; None when it need not, or has no gate."""
+Rule = Callable[[Collection[Counts], Mapping[str, Sums], Collection[str]], list[Fired]]
+"""The conditions that must stop, of all counts of a run, given from which sums on reopened ones are judged, and which stopped
+before."""
 
 EVERY = 8
 """Resolved cells between two looks at the counts, or half as many as there are conditions: a look walks over all of them."""
@@ -18,29 +21,41 @@ class Gates:
 
     def __init__(self, rule: Rule | None) -> None:
         self._rule = rule
-        self._since = 0
+        self._resolved = 0
         self._every = EVERY
+        self._since: dict[str, Sums] = {}  # reopened conditions, and from where on they are judged
         self.fired: dict[str, str] = {}  # condition -> why
 
-    def look(self, counts: Iterable[Counts]) -> list[tuple[str, str]]:
+    def resume(self, since: Mapping[str, Sums], counts: Iterable[Counts]) -> None:
+        """Judge conditions that were reopened before this run from there on. Failed cells are tried anew by every run. A condition
+        that has fewer replies now than then has other requests, whose replies are all judged.
+        """
+        done = {held.condition: held.done for held in counts}
+        for condition, sums in since.items():
+            if done.get(condition, 0) >= sums.done:
+                self._since[condition] = replace(sums, failed=0)
+
+    def look(self, counts: Iterable[Counts]) -> list[Fired]:
         """Judge every condition; those that fire now, with the reason."""
-        self._since = 0
+        self._resolved = 0
         if self._rule is None:
             return []
         counts = tuple(counts)
         self._every = max(EVERY, len(counts) // 2)
-        fired = [
-            (held.condition, why)
-            for held in counts
-            if held.condition not in self.fired and (why := self._rule(held)) is not None
-        ]
-        self.fired.update(fired)
+        fired = self._rule(counts, self._since, self.fired)
+        self.fired.update((each.condition, each.why) for each in fired)
         return fired
+
+    def reopen(self, condition: str, since: Sums, counts: Iterable[Counts]) -> str | None:
+        """Let a condition go on, judged by what comes from now on; why it had stopped, None when it had not."""
+        own = next((Sums.of(held) for held in counts if held.condition == condition), Sums())
+        self._since[condition] = own.most(replace(since, failed=0))
+        return self.fired.pop(condition, None)
 
     def due(self, resolved: int) -> bool:
         """Whether so many more resolved cells make a look due."""
-        self._since += resolved
-        return self._rule is not None and self._since >= self._every
+        self._resolved += resolved
+        return self._rule is not None and self._resolved >= self._every
 
     def stopped(self, conditions: tuple[str, ...]) -> bool:
         """Whether any of these conditions was stopped."""

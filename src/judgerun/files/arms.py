@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from judgerun.model.experiment import Arm, Gate, Model, Settings
 
 _MODEL_KEYS = ("temperature", "max_output_tokens", "thinking", "extra", "cap_field")
 _SETTING_KEYS = tuple(ArmShape.model_fields)
+_SHARES = ("truncated", "empty", "unparsed", "refused", "failed", "length")
 _SHORT_CAP = 256  # tokens under which a provider's default thinking may leave nothing for the answer
 
 
@@ -123,7 +125,8 @@ def _arm(
     if rule is None:
         return None
     if "gate" in keys:
-        keys["gate"] = (keys["gate"][0], _gate(faults, *keys["gate"]))
+        expects = "output_tokens_expected" in keys
+        keys["gate"] = (keys["gate"][0], _gate(faults, *keys["gate"], expects=expects))
     values: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, (_, value) in keys.items()
     }
@@ -131,14 +134,25 @@ def _arm(
     return Arm(model=model, prompt=prompt.prompt, settings=Settings(parse=rule, **values))
 
 
-def _gate(faults: Faults, path: KeyPath, shape: GateShape) -> Gate:
-    limits = {key: value for key, value in shape.model_dump(exclude={"after"}).items() if value is not None}
-    for key, value in limits.items():
-        if not 0 < value <= 1:
-            faults.add((*path, key), f"the limit {value} is no share", "above 0, at most 1")
-    if not limits:
-        faults.add(path, "the gate has no limit", "truncated, empty, unparsed, refused or failed")
-    return Gate(limits={key: float(value) for key, value in limits.items()}, after=shape.after)
+def _gate(faults: Faults, path: KeyPath, shape: GateShape, *, expects: bool) -> Gate:
+    """The gate of an arm; `expects` says whether the arm tells how long its answers should be."""
+    shares = shape.model_dump(include=set(_SHARES), exclude_none=True)
+    limits = {key: float(shares[key]) for key in _SHARES if key in shares}
+    difference = None if shape.difference is None else float(shape.difference)
+    for key, value in {**limits, "difference": difference}.items():
+        if value is not None and not 0 < value <= 1:
+            faults.add((*path, key), f"the limit {value:g} is no share", "above 0, at most 1")
+    if shape.cost is not None and not 1 <= shape.cost < inf:
+        faults.add(
+            (*path, "cost"), f"the factor {shape.cost} is below 1", "how many times the quoted cost a call may be: 2.0"
+        )
+    if "length" in limits and not expects:
+        wrong = "nothing says how long an answer should be"
+        faults.add((*path, "length"), wrong, "output_tokens_expected beside the gate")
+    if not limits and shape.cost is None and difference is None:
+        faults.add(path, "the gate has no limit", f"{', '.join(_SHARES)}, cost or difference")
+    cost = None if shape.cost is None else float(shape.cost)
+    return Gate(limits=limits, cost=cost, difference=difference, after=shape.after)
 
 
 def _warn(faults: Faults, path: KeyPath, model: Model, arm: str) -> None:

@@ -74,13 +74,16 @@ PARSES: dict[str, type[ParseShape]] = {
 
 
 class GateShape(Written):
-    """`gate`: shares above which a condition stops"""
+    """`gate`: limits beyond which a condition stops"""
 
     truncated: Share | None = None
     empty: Share | None = None
     unparsed: Share | None = None
     refused: Share | None = None
     failed: Share | None = None
+    length: Share | None = None
+    cost: Number | None = None
+    difference: Share | None = None
     after: Count = 20
 
 

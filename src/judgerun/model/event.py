@@ -7,7 +7,7 @@ The kinds, with whose name the subject is, and what the detail tells (JSON where
     forfeit cancel    experiment      what a person did to a job
     pin               experiment      a file that changed since the last run
     freeze unfreeze   budget          why
-    gate              condition       why it stopped, with its evidence
+    gate              condition       which limit stopped it, the numbers, and bad items (JSON)
     resume            condition       why it goes on all the same, and how it stood then (JSON)
     quote             experiment      what a call of each condition was quoted at when it first ran (JSON)
     pilot             experiment      a launch certificate (JSON)

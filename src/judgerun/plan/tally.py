@@ -9,6 +9,7 @@ from judgerun.model.experiment import Model
 from judgerun.model.kept import Kept
 from judgerun.model.reply import Finish
 from judgerun.plan.counts import Counts
+from judgerun.plan.gauge import Gauge
 
 
 @dataclass(slots=True, kw_only=True)
@@ -19,6 +20,7 @@ class Tally:
     stage: str
     model: Model
     output_expected: int | None = None  # tokens, as the experiment says
+    caps: tuple[int, ...] = ()  # of the rungs above its own cap
     planned: int = 0
     done: int = 0
     failed: int = 0
@@ -32,11 +34,16 @@ class Tally:
     concluded: int = 0
     found: Counter[str] = field(default_factory=Counter)  # by the rule that found the answer
     input_cut: int = 0
+    escalated: int = 0
+    owed: int = 0
+    lapsed: int = 0
+    diverted: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     input_tokens: int = 0  # of the replies that told both lengths
     output_tokens: int = 0
     input_bytes: int = 0  # of the same replies' requests
     told: int = 0  # how many these are
+    gauge: Gauge | None = None  # where the condition has a gate
 
     def fail(self, reason: str, weight: int = 1) -> None:
         """So many cells more have failed."""
@@ -62,6 +69,13 @@ class Tally:
         self.empty += empty
         self.unparsed += not parsed
         self.concluded += reply.finish is Finish.STOP and not empty and parsed
+
+    def stood(self, *, escalated: bool, diverted: bool, left: str | None = None) -> None:
+        """One of the replies was not given as its condition asks, or waits for another that is."""
+        self.escalated += escalated
+        self.diverted += diverted
+        self.owed += left == "owed"
+        self.lapsed += left == "lapsed"
 
     def lengths(self, kept: Kept, input_bytes: int) -> None:
         """Remember how long a call was, for quotes."""
@@ -91,5 +105,10 @@ class Tally:
             concluded=self.concluded,
             found=dict(self.found),
             input_cut=self.input_cut,
+            escalated=self.escalated,
+            owed=self.owed,
+            lapsed=self.lapsed,
+            diverted=self.diverted,
             reasons=dict(self.reasons),
+            **({} if self.gauge is None else self.gauge.counts()),
         )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
+from collections.abc import Collection, Mapping
 
 import pytest
 
@@ -13,7 +15,7 @@ from fakes.waiting import waits
 from fakes.world import PRICE
 from judgerun.dispatch import claim as claims
 from judgerun.dispatch.clock import WallClock
-from judgerun.dispatch.gates import EVERY, Gates
+from judgerun.dispatch.gates import EVERY, Gates, Rule
 from judgerun.dispatch.lane import Lanes
 from judgerun.dispatch.progress import Progress
 from judgerun.dispatch.work import Work
@@ -27,6 +29,7 @@ from judgerun.model.reply import Billable, Cause, Failure, Finish, Reply, Usage
 from judgerun.plan.counts import Counts
 from judgerun.ports import Answer, Window
 from judgerun.simulate import virtual
+from judgerun.table.gate import Fired, Sums
 
 LAB = deployment("lab", "http://127.0.0.1:9/v1")
 A = model("a", LAB)
@@ -36,7 +39,7 @@ PROFILE = Profile(dialect="openai", adapter="openai/1", embed=True)
 def lanes(*specs: LaneSpec) -> Lanes:
     """Lanes on the loop's clock."""
     ids = {"a": "id-a", "b": "id-b"}
-    return Lanes({spec.name: spec for spec in specs}, clock=LoopClock(), waits=waits(), ids=ids)
+    return Lanes({spec.name: spec for spec in specs}, clock=LoopClock(), waits=waits(), ids=ids, rng=random.Random(1))
 
 
 def work(*cells: Cell) -> Work:
@@ -163,26 +166,68 @@ def test_width_counts_what_can_be_in_flight() -> None:
     assert held.width([("lab", "a"), ("other", "c")]) == 12
 
 
+def more_than(limit: int) -> Rule:
+    """Stops what has more replies than that since it was reopened."""
+
+    def look(counts: Collection[Counts], since: Mapping[str, Sums], stopped: Collection[str]) -> list[Fired]:
+        return [
+            Fired(condition=held.condition, limit="done", why="bad")
+            for held in counts
+            if held.condition not in stopped and held.done - since.get(held.condition, Sums()).done > limit
+        ]
+
+    return look
+
+
 def test_gate_fires_once_and_holds_for_all_downstream() -> None:
     """A condition that was stopped is not judged again; a cell is stopped by any of the conditions that feed it."""
-    judged: list[str] = []
-
-    def rule(counts: Counts) -> str | None:
-        judged.append(counts.condition)
-        return "bad" if counts.done > 3 else None
-
-    gates = Gates(rule)
+    gates = Gates(more_than(3))
     good, bad = Counts(condition="x", stage="s", done=2), Counts(condition="y", stage="s", done=9)
-    assert gates.look([good, bad]) == [("y", "bad")]
+    assert [fired.condition for fired in gates.look([good, bad])] == ["y"]
     assert gates.look([good, bad]) == []
-    assert judged == ["x", "y", "x"]
     assert gates.stopped(("g@y", "y"))
     assert not gates.stopped(("g@x", "x"))
 
 
+def test_a_reopened_condition_is_judged_by_what_comes_after() -> None:
+    """It goes on, and fires again once as much that is bad has come as at first; what was not stopped tells nothing."""
+    gates = Gates(more_than(3))
+    gates.look([Counts(condition="y", stage="s", done=9)])
+    at = [Counts(condition="y", stage="s", done=10)]
+    assert gates.reopen("y", Sums(done=9), at) == "bad"
+    assert not gates.stopped(("y",))
+    assert gates.look([Counts(condition="y", stage="s", done=13)]) == []
+    assert gates.look([Counts(condition="y", stage="s", done=14)]) != []
+    assert gates.reopen("x", Sums(), at) is None
+
+
+def test_failures_of_an_ended_run_are_no_baseline() -> None:
+    """A run tries failed cells anew: those that had failed when a person reopened the condition hide none of its failures."""
+    seen: list[Sums] = []
+
+    def look(counts: Collection[Counts], since: Mapping[str, Sums], stopped: Collection[str]) -> list[Fired]:
+        seen.append(since["y"])
+        return []
+
+    gates = Gates(look)
+    gates.resume({"y": Sums(done=3, failed=7)}, [Counts(condition="y", stage="s", done=3)])
+    gates.look([])
+    assert seen == [Sums(done=3)]
+    gates.reopen("y", Sums(done=3, failed=7), [Counts(condition="y", stage="s", done=3, failed=2)])
+    gates.look([])
+    assert seen[-1] == Sums(done=3, failed=2)
+
+
+def test_a_baseline_above_what_is_there_is_of_other_requests() -> None:
+    """A changed prompt makes new requests: their replies are judged from the first one on."""
+    gates = Gates(more_than(3))
+    gates.resume({"y": Sums(done=500)}, [Counts(condition="y", stage="s", done=0)])
+    assert gates.look([Counts(condition="y", stage="s", done=4)]) != []
+
+
 def test_gates_are_looked_at_after_some_replies() -> None:
     """Not at each reply, and never where there is no gate."""
-    gates = Gates(lambda counts: None)
+    gates = Gates(more_than(3))
     assert [gates.due(1) for _ in range(EVERY)] == [False] * (EVERY - 1) + [True]
     gates.look([])
     assert not gates.due(1)

@@ -1,4 +1,4 @@
-"""Values: equality to a person, folds, orders and what is mapped back, samples, gates, explodes."""
+"""Values: equality to a person, folds, orders and what is mapped back, samples, explodes."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ import pytest
 from hypothesis import given as forall
 from hypothesis import strategies as st
 
-from judgerun.analysis.intervals import wilson
-from judgerun.model.experiment import ExplodeRows, Gate, ParseRule
-from judgerun.plan.counts import Counts
+from judgerun.model.experiment import ExplodeRows, ParseRule
 from judgerun.table.agree import same
 from judgerun.table.explode import bound, pieces
 from judgerun.table.fold import fold
-from judgerun.table.gate import fired
 from judgerun.table.order import given, permutation
 from judgerun.table.row import Verdict
 from judgerun.table.sample import sampled
@@ -124,27 +121,6 @@ def test_a_small_sample_is_inside_a_large_one(ids: list[str], small: int, more: 
     assert len(inner) == min(small, len(set(ids)))
     assert sampled(reversed(ids), small, seed) == inner
     assert sampled([*ids, "a new one"], small, seed) - {"a new one"} <= inner
-
-
-@forall(st.integers(0, 200), st.integers(0, 200), st.floats(0.01, 0.9), st.integers(0, 50))
-def test_a_gate_fires_on_the_lower_wilson_bound(bad: int, good: int, limit: float, after: int) -> None:
-    """It fires exactly when enough replies are there and the lower end of the interval passes the limit."""
-    counts = Counts(condition="c", stage="s", done=bad + good, truncated=bad)
-    enough = bad + good >= max(1, after)
-    expected = enough and wilson(bad, bad + good, level=0.95)[0] > limit
-    why = fired(Gate(limits={"truncated": limit}, after=after), counts)
-    assert (why is not None) is expected
-
-
-def test_failed_is_a_share_of_cells_tried() -> None:
-    """Failures count against replies and failures together, and need `after` of both."""
-    gate = Gate(limits={"failed": 0.5}, after=20)
-    assert fired(gate, Counts(condition="c", stage="s", done=1, failed=18)) is None
-    why = fired(gate, Counts(condition="c", stage="s", done=1, failed=19))
-    assert why is not None
-    assert why.startswith("failed 19 of 20")
-    starved = {"upstream truncated": 19}
-    assert fired(gate, Counts(condition="c", stage="s", done=1, failed=19, reasons=starved)) is None
 
 
 KINDS = (
