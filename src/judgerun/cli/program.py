@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 import sys
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 import typer
 
-from judgerun.cli import cacheside, jobs, offline, pricing, probing, reading, reopening, runs, standing, writing
 from judgerun.cli.words import Words
 from judgerun.errors import Exit, JudgerunError, StoreError
 
@@ -17,15 +17,6 @@ EXITS = """Exit codes: 0 done; 2 refused (what a person wrote); 3 budget exhaust
 7 a gate stopped it; 8 audit findings; 9 provider down or out of credit; 70 our bug; 130 interrupted, drained.
 When several hold: 70 > 6 > 4 > 130 > 9 > 3 > 7 > 8 > 0."""
 
-app = typer.Typer(
-    name="judgerun",
-    help="Launch large batches of LLM calls unattended, never past a hard cap, and hand over sealed, audited caches.",
-    epilog=EXITS,
-    add_completion=False,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
 #: Newer versions of typer carry their own copy of click, older ones use the package: the root of what a wrong command line
 #: raises is found through a name that both export.
 UsageWrong: type[Exception] = next(known for known in typer.BadParameter.__mro__ if known.__name__ == "ClickException")
@@ -33,8 +24,34 @@ UsageWrong: type[Exception] = next(known for known in typer.BadParameter.__mro__
 WORLD = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
 """What a file system may answer through no fault of ours: rights, a full disk, a file where a folder should be."""
 
-for room in (writing, runs, standing, reopening, jobs, probing, reading, pricing, offline, cacheside):
-    room.register(app)
+
+def rooms(argv: Sequence[str]) -> Sequence[ModuleType]:
+    """The modules that hold commands, in the order in which the help lists these; for `status`, which is asked often and must
+    answer at once, its own alone.
+    """
+    from judgerun.cli import standing
+
+    if argv[:1] == ["status"]:
+        return (standing,)
+    from judgerun.cli import cacheside, jobs, offline, pricing, probing, reading, reopening, runs, writing
+
+    return (writing, runs, standing, reopening, jobs, probing, reading, pricing, offline, cacheside)
+
+
+def gathered(argv: Sequence[str]) -> typer.Typer:
+    """The program with all its commands, or with those alone that a command line needs."""
+    app = typer.Typer(
+        name="judgerun",
+        help="Launch large batches of LLM calls unattended, never past a hard cap, and hand over sealed, audited caches.",
+        epilog=EXITS,
+        add_completion=False,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    for room in rooms(argv):
+        room.register(app)
+    return app
 
 
 def execute(argv: list[str]) -> Exit:
@@ -42,7 +59,7 @@ def execute(argv: list[str]) -> Exit:
     argv = schema_option(argv)
     words = Words(json="--json" in argv)
     try:
-        code = app(args=argv, prog_name="judgerun", standalone_mode=False)
+        code = gathered(argv)(args=argv, prog_name="judgerun", standalone_mode=False)
     except typer.Exit as ended:
         return Exit(ended.exit_code) if ended.exit_code in set(Exit) else Exit.REFUSED
     except UsageWrong as error:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import orjson
 
 from judgerun.errors import Refused
@@ -92,6 +91,8 @@ def _check_name(faults: Faults, path: KeyPath, name: str, schema: Mapping[str, A
 def _schema(
     faults: Faults, path: KeyPath, name: str, folder: Path, digests: dict[str, str]
 ) -> Mapping[str, Any] | None:
+    import jsonschema  # only where a rule has one: it takes long to import
+
     try:
         text, digests[name] = read_text(folder / name)
         schema = orjson.loads(text)

@@ -18,9 +18,8 @@ from yarl import URL
 from judgerun.errors import invariant
 from judgerun.model.reply import Billable, Cause, Failure
 from judgerun.providers.secrets import Scrub
-from judgerun.providers.wire import WireCall, WireReply
+from judgerun.providers.wire import BODY_BYTES_MAX, WireCall, WireReply
 
-BODY_BYTES_MAX = 32 * 2**20
 LARGE_BYTES = 2**20
 CONNECT_S = 30.0
 KEEP_ALIVE_S = 4.0

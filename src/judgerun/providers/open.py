@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from judgerun.errors import EXPERIMENT, Problem, Refused
@@ -12,13 +12,16 @@ from judgerun.model.experiment import Deployment, Model
 from judgerun.model.profile import Profile
 from judgerun.ports import Provider
 from judgerun.providers import anthropic, bedrock, cohere, facts, google, local, openai, responses, voyage
-from judgerun.providers.http import BODY_BYTES_MAX, Http, Ramp
 from judgerun.providers.jobs import anthropic as messagebatches
 from judgerun.providers.jobs import google as operations
 from judgerun.providers.jobs import openai as batches
 from judgerun.providers.jobs.driver import Codec
 from judgerun.providers.remote import Dialect, Remote
 from judgerun.providers.secrets import Scrub, of_url
+from judgerun.providers.wire import BODY_BYTES_MAX
+
+if TYPE_CHECKING:
+    from judgerun.providers.http import Http
 
 DIALECTS: Mapping[str, Dialect] = {
     "anthropic": anthropic,
@@ -179,6 +182,8 @@ def connect(
     wrong = problems(deployments, models, environ)
     if wrong:
         raise Refused(wrong)
+    from judgerun.providers.http import Http, Ramp  # brings aiohttp, which only calls need
+
     scrub = scrubber(deployments, environ)
     ramp = Ramp()
     made: dict[str, Provider] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from judgerun.model.experiment import Deployment
 from judgerun.model.profile import Profile
@@ -13,10 +13,12 @@ from judgerun.model.reply import Billable, Failure, Reply
 from judgerun.model.request import Request
 from judgerun.ports import Answer, Jobs
 from judgerun.providers import facts, fault, limits, tokenize
-from judgerun.providers.http import Http
 from judgerun.providers.jobs.driver import Codec, Driver
 from judgerun.providers.secrets import Scrub
 from judgerun.providers.wire import WireCall, WireReply
+
+if TYPE_CHECKING:
+    from judgerun.providers.http import Http
 
 ATTEMPT_HEADER = "x-judgerun-attempt"
 COUNT_S = 30.0

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+BODY_BYTES_MAX = 32 * 2**20
+"""A body above it is not read."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireCall:

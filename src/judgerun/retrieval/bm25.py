@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, cast
 
-import bm25s
 import numpy as np
 import numpy.typing as npt
 
@@ -86,6 +85,8 @@ class Index:
         self._known = frozenset(word for document in words for word in document)
         self._index: Any = None
         if self._known:
+            import bm25s  # brings scipy: half of the time that the program takes to start
+
             self._index = bm25s.BM25(k1=self._options.k1, b=self._options.b, method=self._options.method)
             self._index.index(words, create_empty_token=False, show_progress=False)
 
@@ -119,5 +120,7 @@ class Index:
 
 def _stopwords(chosen: Options) -> Sequence[str]:
     if chosen.stopwords == "english":
+        import bm25s
+
         return cast("Sequence[str]", bm25s.stopwords.STOPWORDS_EN)
     return cast("Sequence[str]", chosen.stopwords)

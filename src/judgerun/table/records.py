@@ -14,9 +14,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
-from jsonschema.validators import validator_for
-from referencing import Registry
-
 _FENCE = re.compile(r"[ \t]*(?P<mark>`{3,}|~{3,})(?P<info>[^`\n]*)\n?")
 _ESCAPE = re.compile(r"\\(?:\\|(?P<command>[bfnrt][A-Za-z]*)(?P<next>.?))", re.DOTALL)
 
@@ -54,10 +51,17 @@ def read(text: str, schema: Mapping[str, Any] | None) -> tuple[Any, int, int]:
         raise Unread("not json")
     if _swallowed(body):
         raise Unread("latex escape")
-    # An empty registry: a schema that refers to another document is never fetched.
-    if schema is not None and not validator_for(schema)(schema, registry=Registry()).is_valid(value):
+    if schema is not None and not _fits(value, schema):
         raise Unread("not schema")
     return value, start, end
+
+
+def _fits(value: Any, schema: Mapping[str, Any]) -> bool:
+    from jsonschema.validators import validator_for  # only where a rule has a schema: it takes long to import
+    from referencing import Registry
+
+    # An empty registry: a schema that refers to another document is never fetched.
+    return bool(validator_for(schema)(schema, registry=Registry()).is_valid(value))
 
 
 def pick(value: Any, names: Sequence[str]) -> Any:

@@ -21,10 +21,9 @@ from judgerun.model.experiment import Deployment, Model, PriceSpec
 from judgerun.model.reply import Billable, Cause, Failure, Finish
 from judgerun.model.request import Request, build
 from judgerun.ports import Answer, Jobs, Look
-from judgerun.providers.http import BODY_BYTES_MAX
 from judgerun.providers.jobs import anthropic, flow, google, openai
 from judgerun.providers.open import CODECS, DIALECTS, connect, profile
-from judgerun.providers.wire import WireCall, WireReply
+from judgerun.providers.wire import BODY_BYTES_MAX, WireCall, WireReply
 
 T = TypeVar("T")
 TOKEN = "f00d" * 8

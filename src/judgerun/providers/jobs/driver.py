@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from judgerun.model.profile import JobLimits
 from judgerun.model.reply import Billable, Failure
 from judgerun.model.request import Request, RequestKey
 from judgerun.ports import Answer, Look
 from judgerun.providers import fault
-from judgerun.providers.http import Http
 from judgerun.providers.jobs.flow import Flow, Results
 from judgerun.providers.secrets import Scrub
 from judgerun.providers.wire import WireCall, WireReply
+
+if TYPE_CHECKING:
+    from judgerun.providers.http import Http
 
 BODY_BYTES_MAX = 2**30
 """The results of a whole job come as one body."""
