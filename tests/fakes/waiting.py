@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fakes.clock import LoopClock
+from judgerun.dispatch.hours import OUTSIDE, Stint
 from judgerun.dispatch.progress import Progress
 from judgerun.dispatch.waits import Waiter, Waits
 
@@ -19,6 +20,8 @@ class Somebody:
     provider: str = "lab"
     conditions: tuple[str, ...] = ()
     scopes: tuple[str, ...] = ()
+    stint: Stint = OUTSIDE
+    asks: str = ""
 
 
 ONE = Somebody()

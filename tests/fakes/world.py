@@ -19,6 +19,7 @@ from fakes.judge import judge_books, judge_replies
 from fakes.mortal import Killed, Mortal, WatchedProvider, WatchedStore
 from fakes.provider import FAULTS, FakeProvider
 from fakes.simulated import SimulatedProvider
+from judgerun.dispatch.gates import Rule
 from judgerun.dispatch.progress import Progress
 from judgerun.dispatch.run import Ending, Run
 from judgerun.errors import Exit
@@ -149,7 +150,7 @@ class World:
         self.experiment = Experiment(name="e", folder="", seed=seed)
         self.text: Callable[[int, Arm], str] = lambda row, arm: f"row {row} of {arm.name}"
         self.outcomes: list[Outcome] = []
-        self.gate: Callable[[Counts], str | None] | None = None
+        self.gate: Rule | None = None
 
     async def __aenter__(self) -> Self:
         asyncio.get_running_loop().set_task_factory(_tagging)
@@ -192,6 +193,20 @@ class World:
                 Embed(name="vectors", kind="embed", feeds=("rows",), models=(model("v", lab),), queries=queries)
             )
         return Experiment(name="e", folder="", seed=self.seed, models=(), stages=tuple(stages))
+
+    def paired(self, one: Deployment, other: Deployment) -> Experiment:
+        """Two solvers at two providers, with a cell of each row for both."""
+        first = tables.arm("a", "p", "solve {{ text }}", given={"provider": one})
+        second = tables.arm("b", "p", "solve {{ text }} too", given={"provider": other})
+        return Experiment(name="e", folder="", seed=self.seed, stages=(tables.chat("solve", "rows", first, second),))
+
+    def graded(self, solver: Deployment, grader: Deployment) -> Experiment:
+        """A solver at one provider, and its grader at another."""
+        first = tables.arm("a", "p", "solve {{ text }}", given={"provider": solver})
+        ask = "grade {{ id }} {{ solve.reply }}"
+        second = tables.arm("g", "q", ask, given={"provider": grader}, admit=("stop", "length"))
+        stages = (tables.chat("solve", "rows", first), tables.chat("grade", "solve", second))
+        return Experiment(name="e", folder="", seed=self.seed, stages=stages)
 
     def flow(self, lookup: Callable[[RequestKey], Kept | Lost | None], rows: int) -> FakeFlow | RealFlow:
         """A fresh flow over the cache as it is."""

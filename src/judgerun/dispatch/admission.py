@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 
+from judgerun.dispatch.breaker import Breaker
+from judgerun.dispatch.hours import Stint
 from judgerun.dispatch.lane import Lane
 from judgerun.dispatch.pace import Pace
 from judgerun.dispatch.room import Room
@@ -14,13 +17,18 @@ from judgerun.dispatch.work import State, Work
 class Held:
     """What a try owns: given back in `release`, in the order in which others may use it."""
 
+    stint: Stint
     slots: list[Lane] = field(default_factory=list)
     turns: list[Pace] = field(default_factory=list)
     stated: int = 0  # the version of what the provider states at which its turn was given
+    probe: tuple[Breaker, asyncio.Future[None]] | None = None  # by which it was let through to a provider in doubt
 
     def release(self, tokens: int) -> None:
+        if self.probe is not None:
+            self.probe[0].back(self.probe[1])
         for pace in self.turns:
             pace.back(tokens)
+        self.stint.holds = 0
         for lane in self.slots:
             lane.slots.release()
 
@@ -39,10 +47,13 @@ class Admission:
         work.enter(State.SLOT)
 
     async def admit(self, work: Work, held: Held, tokens: int) -> None:
-        """Own a turn of what the provider states, and a slot and a rate turn of every lane on the route, lane by lane: who waits
-        for a model's turn must not own a slot that the provider's other models could use.
+        """Be let through by the provider's breaker; own a turn of what it states, and a slot and a rate turn of every lane on the
+        route, lane by lane: who waits for a model's turn must not own a slot that the provider's other models could use.
         """
         work.enter(State.TURN)
+        breaker = work.route.breaker
+        if (probe := await breaker.turn(work)) is not None:
+            held.probe = breaker, probe
         stated = work.route.stated
         if await stated.pace.turn(work.rank, tokens, work):
             held.turns.append(stated.pace)
@@ -51,6 +62,7 @@ class Admission:
             work.enter(State.SLOT)
             await lane.slots.acquire(work.rank, work)
             held.slots.append(lane)
+            work.stint.holds = len(held.slots)
             work.enter(State.TURN)
             if lane.pace is not None:
                 await lane.pace.turn(work.rank, tokens, work)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from judgerun.dispatch import claim as claims
 from judgerun.dispatch.admission import Admission, Held
+from judgerun.dispatch.health import answered, failed
 from judgerun.dispatch.recover import stranded
 from judgerun.dispatch.retry import Again, CloseProvider, GiveUp, says
 from judgerun.dispatch.room import Room
@@ -46,11 +47,13 @@ class Driver:
                     await self._look(work)
                 failure = await self._try(work)
                 if failure is not None:
+                    work.stint.turn("local", self._given.clock.now())
                     await self._after(work, failure)
         except Ended:
             work.enter(State.PENDING)
         finally:
             self._admission.called(work)
+            work.stint.end(self._given.clock.now())
 
     # -- one try
 
@@ -59,14 +62,20 @@ class Driver:
         room = self._room
         if room.lost(work):
             raise Ended
+        if room.pause.on:
+            self._admission.called(work)
+            await room.pause.over(work.rank, work)
         await self._measure(work)
         await self._admission.queue(work)
         tokens = sum(map(claims.tokens_expected, work.cells))
-        held = Held()
+        held = Held(work.stint)
         try:
             await self._admission.admit(work, held, tokens)
             if room.lost(work):
                 raise Ended
+            if room.pause.on:
+                work.enter(State.MONEY)
+                return None
             if work.called is None and room.money.blocked(work.scopes, work.rank):
                 work.enter(State.MONEY)  # somebody earlier began to wait while this one waited for its slot
                 return None
@@ -75,6 +84,7 @@ class Driver:
                 work.enter(State.MONEY)
                 return None
             work.enter(State.CLAIM)
+            work.stint.turn("store", self._given.clock.now())
             price = self._room.price(work.model)  # only now: the waits may have passed midnight
             claim = self._claim(work, price)
             grant = await self._given.store.reserve(claim)
@@ -175,22 +185,31 @@ class Driver:
             await self._close(work, claims.unsent(attempt))
             raise Ended
         work.enter(State.SENT)
-        progress = self._room.progress
+        progress, pulse, began = self._room.progress, work.route.stated.pulse, self._given.clock.now()
         progress.in_flight += 1
+        progress.flights[work] = None
+        work.stint.turn("sending", self._given.clock.now())
+        pulse.sent(began)
         try:
             answer, closing = await self._send(work, claim, attempt, price)
             work.enter(State.CLOSED)
+            work.stint.turn("store", self._given.clock.now())
             overrun = await self._close(work, closing)
         finally:
             progress.in_flight -= 1
-        self._count(work, claim, closing)
+            del progress.flights[work]
+            pulse.in_flight -= 1
+        now = self._given.clock.now()
+        self._count(work, claim, closing, now)
         if overrun:
             self._room.halt(
                 Exit.FROZEN,
                 f"{work.cells[0].condition}: attempt {attempt} was billed more than it held; the budget is frozen",
             )
         if answer.failure is not None:
+            work.away = failed(self._room, work, answer.failure, now=now, began=began)
             return answer.failure
+        answered(self._room, work, answer, now=now, began=began)
         self._answered(work, attempt, closing)
         return None
 
@@ -222,10 +241,10 @@ class Driver:
         self._room.money.freed(work.scopes)
         return closed.overrun
 
-    def _count(self, work: Work, claim: Claim, closing: Closing) -> None:
+    def _count(self, work: Work, claim: Claim, closing: Closing, now: float) -> None:
         """Tell the watchers and the paces."""
         used = closing.amount.tokens if closing.kind is EntryKind.SETTLE else 0
-        self._room.progress.count(now=self._given.clock.now(), tokens=used)
+        self._room.progress.count(now=now, tokens=used)
         paces = [work.route.stated.pace, *(lane.pace for lane in work.route.paced if lane.pace is not None)]
         for pace in paces:
             pace.correct(closing.amount.tokens - claim.tokens_expected)
@@ -235,6 +254,7 @@ class Driver:
     def _answered(self, work: Work, attempt: int, closing: Closing) -> None:
         self._room.heard(work.provider)
         cells, work.cells = work.cells, []
+        work.stint.resolved += len(cells)
         for cell, (_, reply, share) in zip(cells, closing.replies, strict=True):
             kept = Kept(reply=claims.slim(reply), attempt=attempt, experiment=self._given.experiment.name, cost=share)
             self._room.resolve(cell, kept)
@@ -245,8 +265,12 @@ class Driver:
         room, name = self._room, work.provider
         if failure.cause is Cause.INTERRUPTED:
             raise Ended
-        answered, most = room.answered.get(name, 0), work.route.attempts_max
-        match work.tries.after(failure, answered=answered, attempts_max=most, rng=self._given.rng):
+        if work.away:  # it waits before the breaker for as long as its provider does not answer, and this try counts for nothing
+            work.tries.failed += 1
+            work.enter(State.MONEY)
+            return
+        heard, most = room.answered.get(name, 0), work.route.attempts_max
+        match work.tries.after(failure, answered=heard, attempts_max=most, rng=self._given.rng):
             case CloseProvider(reason):
                 room.close_provider(name, reason)
                 raise Ended
@@ -268,6 +292,7 @@ class Driver:
             work.enter(State.MONEY)
             return
         cells, work.cells = work.cells, []
+        work.stint.resolved += len(cells)
         for cell in cells:
             await self._given.store.lose(cell.request, reason)
             self._room.resolve(cell, Lost(reason))

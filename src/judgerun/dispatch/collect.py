@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from judgerun.dispatch import claim as claims
+from judgerun.dispatch.hours import OUTSIDE, Stint
 from judgerun.dispatch.money import Scope
 from judgerun.dispatch.retry import WAIT_MAX_S, Again, CloseProvider, GiveUp, Tries, says
 from judgerun.dispatch.room import Room
@@ -70,6 +71,8 @@ class Job:
     failing: float | None = None  # since when it cannot be looked at
     conditions: tuple[str, ...] = ()
     scopes: tuple[Scope, ...] = ()
+    stint: Stint = OUTSIDE
+    asks: str = ""
 
     @property
     def provider(self) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from judgerun.dispatch import claim as claims
 from judgerun.dispatch.collect import CHUNK, POLL_FIRST_S, POLL_MAX_S, Job
+from judgerun.dispatch.hours import OUTSIDE, Stint
 from judgerun.dispatch.money import Scope
 from judgerun.dispatch.progress import WaitCause
 from judgerun.dispatch.room import Room
@@ -31,6 +32,8 @@ class Waiting:
     provider: str = ""
     conditions: tuple[str, ...] = ()
     scopes: tuple[Scope, ...] = ()
+    asks: str = ""
+    stint: Stint = OUTSIDE
 
 
 @dataclass(slots=True, kw_only=True)
@@ -71,6 +74,8 @@ class Filler:
                 "job" if tray.room_at > tray.not_before else "backoff"
             )  # other jobs must end, or it failed
             await room.waits.sleep(cause, min(delay, POLL_FIRST_S), tray)
+        if room.pause.on:
+            return
         first = tray.first
         if tray.called is None and (scope := room.money.blocked(room.scopes(first.cell), first.rank)) is not None:
             await self._join(tray, scope)

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from itertools import islice
+from typing import Literal, Protocol, get_args
 
-WaitCause = Literal["money", "slot", "rate", "backoff", "other process", "window", "job"]
-CAUSES: tuple[WaitCause, ...] = ("money", "slot", "rate", "backoff", "other process", "window", "job")
+from judgerun.dispatch.eta import Left
+from judgerun.dispatch.hours import Hours, Stint
+from judgerun.model.kept import Cell
+
+WaitCause = Literal["money", "slot", "rate", "backoff", "other process", "window", "job", "paused"]
+CAUSES: tuple[WaitCause, ...] = get_args(WaitCause)
 
 SPAN_S = 10
 """Seconds over which calls and tokens per second are averaged."""
+LONGEST = 5
+"""How many of the calls that have been in flight longest are named."""
+LATE_S = 0.1
+"""A loop that is later than this has been held up: timeouts and paces are no longer exact."""
 
 
 class OpenJob(Protocol):
@@ -29,6 +38,53 @@ class OpenJob(Protocol):
     def size(self) -> int: ...
 
 
+class Flight(Protocol):
+    """A call in flight."""
+
+    @property
+    def cells(self) -> Sequence[Cell]: ...
+    @property
+    def stint(self) -> Stint: ...
+    @property
+    def tried(self) -> int: ...
+
+
+class Lateness:
+    """By how many seconds the event loop came too late to what was due."""
+
+    __slots__ = ("_recent", "most")
+
+    def __init__(self, *, beats: int) -> None:
+        """`beats` measurements are recent."""
+        self.most = 0.0
+        self._recent: deque[float] = deque(maxlen=beats)
+
+    def note(self, late: float) -> None:
+        """One more measurement."""
+        self._recent.append(late)
+        self.most = max(self.most, late)
+
+    @property
+    def recent(self) -> float:
+        """The worst of the recent ones."""
+        return max(self._recent, default=0.0)
+
+    @property
+    def held_up(self) -> int:
+        """How many of the recent ones are above `LATE_S`."""
+        return sum(late > LATE_S for late in self._recent)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bearing:
+    """How a provider bears the run."""
+
+    width: int  # slots of its lane that are used at once now
+    ceiling: int  # and that may be
+    breaker: str  # "ok", "open", "half-open"
+    slow: float  # how many times slower than at its start its slowest model is; 1: it is not, or that is not known yet
+
+
 @dataclass(slots=True)
 class Progress:
     """Counters of one run, updated in place. Times are monotonic seconds of the run's clock."""
@@ -41,9 +97,14 @@ class Progress:
     recovered: int = 0  # holds of dead processes that this run forfeited
     waiting: dict[WaitCause, int] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0))  # cells, now
     idle: dict[WaitCause, float] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0.0))  # cell-seconds so far
+    hours: Hours = field(default_factory=Hours)  # what the slots of the lanes do
+    flights: dict[Flight, None] = field(default_factory=dict)  # calls in flight, the oldest first
+    left: Left | None = None  # how long it will still take, where that can be told
+    lateness: Lateness = field(default_factory=lambda: Lateness(beats=100))
     jobs: Mapping[int, OpenJob] = field(default_factory=dict)  # of this run, by the cache's number
     next_try: dict[str, float] = field(default_factory=dict)  # provider -> when its next backoff ends
     closed: dict[str, str] = field(default_factory=dict)  # provider to which nothing more is sent -> why
+    bearings: Mapping[str, Bearing] = field(default_factory=dict)  # by provider
     trouble: dict[str, str] = field(default_factory=dict)  # provider -> why its calls wait, until it answers again
     _recent: deque[tuple[int, int, int]] = field(default_factory=deque)  # (second, calls, tokens)
 
@@ -84,6 +145,11 @@ class Progress:
             for name, at in self.next_try.items()
             if at > now and name in self.trouble
         }
+
+    def longest(self, now: float) -> list[tuple[Cell, float, int]]:
+        """The calls that have been in flight longest: their first cell, for how many seconds, and which try it is."""
+        flights = islice(self.flights, LONGEST)
+        return [(flight.cells[0], now - flight.stint.since, flight.tried + 1) for flight in flights]
 
     def standing(self) -> str:
         """How many calls are in jobs, and where; empty when there are none."""

@@ -13,8 +13,10 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from judgerun.dispatch.gates import Gates
-from judgerun.dispatch.lane import Lanes
+from judgerun.dispatch.hours import Account
+from judgerun.dispatch.lane import Lanes, Route
 from judgerun.dispatch.money import Money, Scope
+from judgerun.dispatch.pause import Pause
 from judgerun.dispatch.progress import Progress
 from judgerun.dispatch.waits import Waiter, Waits
 from judgerun.dispatch.work import ancestry
@@ -25,6 +27,7 @@ from judgerun.model.experiment import Experiment, Model
 from judgerun.model.kept import Cell, Kept, Lost
 from judgerun.plan.counts import Counts
 from judgerun.ports import Clock, Provider, Store
+from judgerun.table.gate import Sums, baselines, stopped, unfired
 
 DAY_S = 86_400
 
@@ -55,6 +58,10 @@ class Flow(Protocol):
 
     def counts(self) -> tuple[Counts, ...]:
         """How the cells stand, per condition."""
+        ...
+
+    def divert(self, cell: Cell) -> Cell | None:
+        """The same cell as its model's `failover` asks it; None where none is named."""
         ...
 
 
@@ -88,6 +95,7 @@ class Room:
     lanes: Lanes
     money: Money
     gates: Gates
+    pause: Pause
     codes: dict[Exit, str] = field(default_factory=dict)  # why, the first of each kind
     halted: bool = False  # nothing new is sent
     closed: dict[str, str] = field(default_factory=dict)  # provider -> why
@@ -95,10 +103,15 @@ class Room:
     shut: dict[str, str] = field(default_factory=dict)  # model whose jobs are not taken -> why
     exhausted: dict[Scope, str] = field(default_factory=dict)  # scope -> why
     answered: dict[str, int] = field(default_factory=dict)  # provider -> calls that it answered
+    left: dict[str, str] = field(default_factory=dict)  # model whose cells go to its failover -> why
+    diverted: set[str] = field(default_factory=set)  # those of which a cell has gone
+    unkept: list[tuple[str, str, str]] = field(default_factory=list)  # events that are not on record yet
     resolved: int = 0  # cells
+    known: int = 0  # the last event that was heard
     adopt: Callable[[], Awaitable[None]] = _nothing  # take over the jobs of ended processes: jobs.py says
     sending: dict[asyncio.Task[Any], None] = field(default_factory=dict)  # in the order of their sends
     _scopes: dict[tuple[str, str, str], tuple[Scope, ...]] = field(default_factory=dict)
+    _accounts: dict[int, tuple[Route, tuple[Account, ...]]] = field(default_factory=dict)
     _ancestry: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _prices: dict[tuple[str, str | None, int], Price | None] = field(default_factory=dict)
 
@@ -109,11 +122,13 @@ class Room:
 
     def lost(self, work: Waiter) -> bool:
         """Whether this work has lost its purpose: its cells stay pending."""
-        return self.halted or (self._narrowed and self._out(work.provider, work.conditions, work.scopes))
+        if self.halted or work.asks in self.left:
+            return True
+        return self._narrowed and self._out(work.provider, work.conditions, work.scopes)
 
     def dropped(self, cell: Cell) -> bool:
         """The same of a cell that is no work yet."""
-        if self.halted or cell.model in self.shut:
+        if self.halted or cell.model in self.shut or cell.model in self.left:
             return True
         return self._narrowed and self._out(cell.provider, self.ancestry(cell.condition), self.scopes(cell))
 
@@ -147,6 +162,24 @@ class Room:
             self.progress.news.append(f"provider {name} is closed, others go on: {why}")
             self.waits.end()
 
+    def leave(self, model: str, why: str) -> None:
+        """Send nothing more to a model while this process lives: its cells go to its failover."""
+        if model not in self.left:
+            self.left[model] = why
+            self.waits.end()
+
+    def divert(self, cell: Cell) -> Cell | None:
+        """A cell that cannot be sent, as its model's failover asks it; None where that cannot be sent either, or none is named,
+        or where it is no trouble of the provider that keeps it.
+        """
+        why = self.left.get(cell.model) or self.closed.get(cell.provider)
+        if why is None or self.halted or (other := self.given.flow.divert(cell)) is None or self.dropped(other):
+            return None
+        if cell.model not in self.diverted:
+            self.diverted.add(cell.model)
+            self.tell("failover", cell.model, f"its cells go to {other.model}: {why}")
+        return other
+
     def shut_lane(self, model: Model, why: str) -> None:
         """Send no more jobs of a model: its provider has no batch API for it. Calls, and jobs of other models, go on."""
         if model.name not in self.shut:
@@ -177,6 +210,15 @@ class Room:
             self.codes.setdefault(Exit.EXHAUSTED, why)
             self.waits.end()
 
+    def refill(self, scope: Scope) -> None:
+        """A cap was raised: what its scope still has goes on. A run that is ending for it ends."""
+        if self.halted or (why := self.exhausted.pop(scope, None)) is None:
+            return
+        told = "its cap was raised; the cells that it passed over wait for the next run"
+        self.progress.news.append(f"{scope}: {told}")
+        if self.codes.get(Exit.EXHAUSTED) == why:
+            self.codes[Exit.EXHAUSTED] = f"{why}; {told}"
+
     def contained(self) -> Contained:
         """A block out of which nothing passes that must not pass the borders of a run."""
         return Contained(self)
@@ -190,6 +232,19 @@ class Room:
         else:  # our own bug: told in full, and nothing in flight is trusted
             self.halt(Exit.BUG, self.scrub("".join(traceback.format_exception(error))))
             self.abandon()
+
+    # -- what is told
+
+    def tell(self, kind: str, subject: str, detail: str) -> None:
+        """Say it to whoever watches, and note it for the record."""
+        detail = self.scrub(detail)
+        self.progress.news.append(f"{subject}: {detail}")
+        self.unkept.append((kind, subject, detail))
+
+    async def keep(self) -> None:
+        """Put on record what was noted for it."""
+        while self.unkept:
+            await self.given.store.note(*self.unkept.pop(0))
 
     # -- what comes back
 
@@ -222,14 +277,51 @@ class Room:
 
     async def judge(self, counts: Iterable[Counts]) -> None:
         """Stop the conditions whose gates fire, with their downstream, on record."""
-        for condition, why in self.gates.look(counts):
-            reason = f"gate of {condition}: {why}"
+        for fired in self.gates.look(counts):
+            reason = f"gate of {fired.condition}: {fired.why}"
             self.codes.setdefault(Exit.GATE, reason)
             self.progress.news.append(reason)
             self.waits.end()
-            await self.given.store.note("gate", condition, why)
+            await self.given.store.note("gate", fired.condition, fired.detail())
+
+    async def judge_first(self, counts: Iterable[Counts]) -> None:
+        """The same before anything is sent, by the counts of the cache: what a run before this one stopped, and what is within its
+        gate now, is reopened on record.
+        """
+        counts, name = tuple(counts), self.given.experiment.name
+        events = self.given.store.events(0)
+        self.known = events[-1].id if events else 0
+        self.gates.resume(baselines(events, name), counts)
+        await self.judge(counts)
+        for condition, was in stopped(events, name).items():
+            if condition not in self.gates.fired:
+                await self.given.store.note("resume", condition, unfired(was))
+
+    def hear(self) -> None:
+        """Let conditions go on that a person has reopened meanwhile."""
+        events = self.given.store.events(self.known)
+        self.known = events[-1].id if events else self.known
+        for condition, since in baselines(events, self.given.experiment.name).items():
+            self.reopen(condition, since)
+
+    def reopen(self, condition: str, since: Sums) -> None:
+        """Let a condition go on with the cells that it has not passed over, judged by what comes from now on."""
+        why = self.gates.reopen(condition, since, self.given.flow.counts())
+        if why is not None:
+            told = f"{condition} was reopened; the cells that it passed over wait for the next run"
+            self.progress.news.append(told)
+            if self.codes[Exit.GATE] == f"gate of {condition}: {why}":
+                self.codes[Exit.GATE] += f"; {told}"
 
     # -- what is looked up again and again
+
+    def accounts(self, route: Route) -> tuple[Account, ...]:
+        """The hours of the lanes of a route."""
+        if (held := self._accounts.get(id(route))) is None:
+            now, hours = self.given.clock.now(), self.progress.hours
+            made = tuple(hours.open(lane.spec.name, width=lane.bounds, now=now) for lane in route.lanes)
+            held = self._accounts[id(route)] = (route, made)
+        return held[1]
 
     def scopes(self, cell: Cell) -> tuple[Scope, ...]:
         """The names of the caps that cover a cell."""

@@ -9,13 +9,16 @@ from dataclasses import dataclass
 
 import anyio
 
+from judgerun.dispatch.beat import Beat
 from judgerun.dispatch.gates import Gates, Rule
 from judgerun.dispatch.lane import Lanes
 from judgerun.dispatch.money import Money
+from judgerun.dispatch.pause import Pause
 from judgerun.dispatch.progress import Progress
 from judgerun.dispatch.recover import recover, tick
 from judgerun.dispatch.room import Flow, Given, Prices, Room
 from judgerun.dispatch.scheduler import Scheduler
+from judgerun.dispatch.steer import Steer
 from judgerun.dispatch.waits import Waits
 from judgerun.errors import Exit, strongest
 from judgerun.ledger.budget import Budget
@@ -55,9 +58,9 @@ class Run:
         surveyed: Iterable[Counts] = (),
         scrub: Callable[[str], str] = str,
     ) -> None:
-        """`providers` by deployment name, `models` by the experiment's names. `gates` judges the counts of a condition;
-        `surveyed` are the counts as the cache has them, judged before anything is sent. `rng` draws the jitter of backoffs and
-        nothing else. `scrub` takes known secrets out of a text.
+        """`providers` by deployment name, `models` by the experiment's names. `gates` judges the counts of all conditions;
+        `surveyed` are the counts as the cache has them, judged before anything is sent. `rng` draws the jitter of backoffs, of
+        pauses and of starts, and nothing else. `scrub` takes known secrets out of a text.
         """
         given = Given(
             flow=flow,
@@ -76,19 +79,26 @@ class Run:
             given=given,
             progress=progress,
             waits=waits,
-            lanes=Lanes(lanes, clock=clock, waits=waits, ids={name: model.model for name, model in models.items()}),
+            lanes=Lanes(
+                lanes, clock=clock, waits=waits, rng=rng, ids={name: held.model for name, held in models.items()}
+            ),
             money=Money(waits),
+            pause=Pause(waits),
             gates=Gates(gates),
         )
         self._surveyed = tuple(surveyed)
-        self._width = self._room.lanes.width((model.provider.name, model.name) for model in models.values())
+        self._lanes = [(model.provider.name, model.name) for model in models.values()]
 
-    def stop(self) -> None:
-        """Drain: send nothing new, let what is in flight finish. Asked again: forfeit what is in flight and end now."""
-        if Exit.INTERRUPTED in self._room.codes:
+    def stop(self) -> bool:
+        """Drain: send nothing new, let what is in flight finish. Asked again, by whomever the first time: forfeit what is in flight
+        and end now. Whether that was the case.
+        """
+        again = Exit.INTERRUPTED in self._room.codes
+        if again:
             self._room.abandon()
         else:
             self._room.halt(Exit.INTERRUPTED, "interrupted")
+        return again
 
     async def main(self) -> Ending:
         """Recover, run, leave. Raises nothing of the world: it is in the Ending. A cancellation forfeits what is in flight,
@@ -114,25 +124,36 @@ class Run:
         room, store = self._room, self._room.given.store
         experiment, entered = room.given.experiment.name, False
         with room.contained():
-            await store.enter(experiment=experiment, budget=room.given.budget)
+            owner = await store.enter(experiment=experiment, budget=room.given.budget)
             entered = True
             await recover(room)
-            await room.judge(self._surveyed)
-            await self._dispatch()
+            await room.judge_first(self._surveyed)
+            await self._dispatch(owner)
         ending = self._ending()
         with room.contained():
             if entered:
+                await room.keep()
                 await store.note(
                     "end" if ending.reason is None else "stop", experiment, ending.reason or "nothing left to do"
                 )
-                await store.leave({str(cause): seconds for cause, seconds in room.progress.idle.items()}, {})
+                await store.leave(
+                    {str(cause): seconds for cause, seconds in room.progress.idle.items()}, room.progress.hours.spent()
+                )
         return self._ending()
 
-    async def _dispatch(self) -> None:
-        ticker = asyncio.ensure_future(tick(self._room, stop=self.stop))
+    async def _dispatch(self, owner: int) -> None:
+        self._room.lanes.restart()
+        room = self._room
+        scheduler = Scheduler(room, width=lambda: room.lanes.width(self._lanes))
+        steer = Steer(room, owner=owner, pump=scheduler.widen)
+        steer.hear()
+        ticker = asyncio.ensure_future(tick(room, steer))
+        beat = Beat(self._room, scheduler)
         try:
-            await Scheduler(self._room, width=self._width).run()
+            beat.start()
+            await scheduler.run()
         finally:
+            beat.stop()
             ticker.cancel()
             await asyncio.wait([ticker])
             await self._room.lanes.aclose()

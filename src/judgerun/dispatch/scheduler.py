@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from judgerun.dispatch.attempt import Driver
+from judgerun.dispatch.hours import Stint
 from judgerun.dispatch.jobs import Keeper
 from judgerun.dispatch.room import Room
 from judgerun.dispatch.work import Work
@@ -32,13 +33,15 @@ def window(width: int) -> int:
 class Scheduler:
     """Takes cells from the flow, starts their work, and knows when all is done."""
 
-    def __init__(self, room: Room, *, width: int) -> None:
+    def __init__(self, room: Room, *, width: Callable[[], int]) -> None:
+        """`width` says how many calls can be in flight at once, as the lanes are now."""
         self._room = room
         self._flow = room.given.flow
         self._driver = Driver(room, start=self._start)
         self._keeper = Keeper(room, spawn=self._spawn, again=self._soon)
         self._others: set[asyncio.Task[None]] = set()  # of the keeper: they count in no window
-        self._window = window(width)
+        self._width = width
+        self._window = window(width())
         self._tasks: dict[asyncio.Task[None], Work] = {}
         self._batches: dict[tuple[str, str], list[Cell]] = {}  # (condition, model) -> embedding cells not yet sent
         self._tokens: Counter[tuple[str, str]] = Counter()  # input bounds of these batches
@@ -56,6 +59,11 @@ class Scheduler:
         await self._over.wait()
         if self._escaped is not None:
             raise self._escaped
+
+    def widen(self) -> None:
+        """Look again, over lanes that may be wider now, or narrower."""
+        self._window = window(self._width())
+        self._soon()
 
     # -- taking
 
@@ -78,7 +86,7 @@ class Scheduler:
                     return
                 break
             if self._room.dropped(cell):
-                self._flow.abandon(cell)
+                self._pass_on(cell)
             else:
                 self._open(cell)
         self._soon()
@@ -92,6 +100,13 @@ class Scheduler:
     def _pump_on(self) -> None:
         self._later = False
         self._pump()
+
+    def _pass_on(self, cell: Cell) -> None:
+        """A cell that its model cannot be asked: its failover is, where there is one; else it stays pending."""
+        if (other := self._room.divert(cell)) is None:
+            self._flow.abandon(cell)
+        else:
+            self._open(other)
 
     def _open(self, cell: Cell) -> None:
         """Start a chat cell; put an embedding cell to its batch, and a cell of the batch lane to its job."""
@@ -150,7 +165,18 @@ class Scheduler:
 
     # -- open work
 
+    @property
+    def full(self) -> bool:
+        """Whether the window of open work is full."""
+        return len(self._tasks) >= self._window
+
+    def stages(self) -> frozenset[str]:
+        """The stages of which a cell is open: taken, and with no end yet."""
+        cells = [work.cells for work in self._tasks.values() if work.cells] + list(self._batches.values())
+        return frozenset(held[0].stage for held in cells)
+
     def _start(self, work: Work) -> None:
+        work.stint = Stint(self._room.accounts(work.route), self._room.given.clock.now())
         work.task = task = asyncio.get_running_loop().create_task(self._live(work))
         self._tasks[task] = work
         if work.embed:
@@ -170,7 +196,7 @@ class Scheduler:
             await self._driver.drive(work)
             if not room.halted:  # a run that ends leaves everything open as it is
                 for cell in work.cells:
-                    self._flow.abandon(cell)
+                    self._pass_on(cell)
             if room.gates.due(room.resolved - before):
                 await room.look_at_gates()
 

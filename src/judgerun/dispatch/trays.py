@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from judgerun.dispatch.claim import input_expected
+from judgerun.dispatch.hours import OUTSIDE, Stint
 from judgerun.dispatch.money import Scope
 from judgerun.dispatch.slots import Rank
 from judgerun.model.experiment import Model
@@ -79,6 +80,7 @@ class Tray:
     tokens: int = 0
     conditions: tuple[str, ...] = ()  # it waits for cells of many conditions: each is looked at when its turn comes
     scopes: tuple[Scope, ...] = ()
+    stint: Stint = OUTSIDE
     _heap: list[Entry] = field(default_factory=list)
     _next: count[int] = field(default_factory=count)
 

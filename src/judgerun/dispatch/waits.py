@@ -7,11 +7,23 @@ and never the second: that is all that a drain is.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
+from judgerun.dispatch.hours import Cause, Stint
 from judgerun.dispatch.progress import Progress, WaitCause
 from judgerun.ports import Clock
+
+
+_DOING: Mapping[WaitCause, Cause] = {
+    "money": "reservation",
+    "slot": "other lane",
+    "rate": "rate limit",
+    "backoff": "backoff",
+    "other process": "other process",
+    "paused": "paused",
+}
+"""What a piece of work does while it waits, in the hours of its lanes; who waits for anything else uses no slot."""
 
 
 class Ended(Exception):
@@ -29,6 +41,12 @@ class Waiter(Protocol):
     def conditions(self) -> tuple[str, ...]: ...
     @property
     def scopes(self) -> tuple[str, ...]: ...
+    @property
+    def stint(self) -> Stint: ...
+    @property
+    def asks(self) -> str:
+        """The model whose calls may go to another one instead; empty where they may not."""
+        ...
 
 
 def granted(turn: asyncio.Future[None]) -> bool:
@@ -49,9 +67,11 @@ class Waits:
         self._progress = progress
         self._open: dict[asyncio.Future[None], Waiter] = {}
 
-    async def until(self, cause: WaitCause, turn: asyncio.Future[None], waiter: Waiter) -> None:
+    async def until(
+        self, cause: WaitCause, turn: asyncio.Future[None], waiter: Waiter, doing: Cause | None = None
+    ) -> None:
         """Wait for `turn`. Raises Ended when the waiter has lost its purpose, before or while it waits: what comes back from
-        an attempt after a stop must not begin to wait.
+        an attempt after a stop must not begin to wait. `doing` tells the lanes' hours more than the cause does.
         """
         if not turn.done() and self.lost(waiter):
             turn.cancel()  # whoever would grant it passes it over
@@ -60,19 +80,34 @@ class Waits:
         self._open[turn] = waiter
         progress.waiting[cause] += cells
         began = self._clock.now()
+        waiter.stint.turn(doing or _DOING.get(cause, "local"), began)
         try:
             await turn
         finally:
             del self._open[turn]
+            now = self._clock.now()
             progress.waiting[cause] -= cells
-            progress.idle[cause] += cells * (self._clock.now() - began)
+            progress.idle[cause] += cells * (now - began)
+            waiter.stint.turn("local", now)
+
+    def retell(self, turns: Iterable[asyncio.Future[None]], doing: Cause) -> None:
+        """What those who wait for these turns wait for is something else from now on."""
+        now = self._clock.now()
+        for turn in turns:
+            if (waiter := self._open.get(turn)) is not None and not turn.done():
+                waiter.stint.turn(doing, now)
 
     async def granted(
-        self, cause: WaitCause, turn: asyncio.Future[None], waiter: Waiter, back: Callable[[], None]
+        self,
+        cause: WaitCause,
+        turn: asyncio.Future[None],
+        waiter: Waiter,
+        back: Callable[[], None],
+        doing: Cause | None = None,
     ) -> None:
         """Wait for a turn that must be given back by `back` when it came in the moment in which its owner was cancelled."""
         try:
-            await self.until(cause, turn, waiter)
+            await self.until(cause, turn, waiter, doing)
         except BaseException:
             if granted(turn):
                 back()

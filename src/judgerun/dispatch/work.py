@@ -33,6 +33,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from judgerun.dispatch.hours import OUTSIDE, Stint
 from judgerun.dispatch.lane import Route
 from judgerun.dispatch.money import Scope
 from judgerun.dispatch.retry import Tries
@@ -85,9 +86,11 @@ class Work:
     conditions: tuple[str, ...]  # its own and those upstream
     state: State = State.MONEY
     task: asyncio.Task[None] | None = None  # that drives it
+    stint: Stint = OUTSIDE  # in the hours of its lanes, once it is started
     called: Scope | None = None  # the money queue whose head it is while it tries
     tries: Tries = field(default_factory=Tries)
     foreign: bool = False  # another process may hold a key open: look before trying
+    away: bool = False  # its provider was away when its last try failed
 
     @property
     def provider(self) -> str:
@@ -95,9 +98,24 @@ class Work:
         return self.model.provider.name
 
     @property
+    def asks(self) -> str:
+        """The experiment's name of the model."""
+        return self.model.name
+
+    @property
+    def failed(self) -> int:
+        """Tries that failed."""
+        return self.tries.failed
+
+    @property
     def size(self) -> int:
         """Cells."""
         return len(self.cells)
+
+    @property
+    def tried(self) -> int:
+        """Tries that failed."""
+        return self.tries.failed
 
     def enter(self, state: State) -> None:
         """Pass to a state that may follow this one."""
