@@ -1,12 +1,12 @@
 """Forecast: what the rest of a run will take, from its first items, and how many of its replies will be bad; laws in, draws out.
 
-Theory. The items are exchangeable (they come in a seeded order), and each costs between nothing and a known most. Of n + 1 stretches
-into which the law of an item is cut by n observed items, the shares are Dirichlet(1, ..., 1), whatever the law is. So n shares go
-to what was seen, as in the Bayesian bootstrap (D. Rubin, Ann. Stat. 9, 1981), and one to what was not: it lies anywhere between
-nothing and the most. Both ends are kept (P. Walley, J. R. Stat. Soc. B 58, 1996, with s = 1). With it at the most, a quantile of
-the mean is the upper bound of E. Learned-Miller and P. Thomas (arXiv:1905.06208), which no bounded law has been found to break, and
-which a normal or a plain bootstrap interval is not: of a dozen costs the tail is what was not seen. The rest is then drawn from
-these shares, so that the sum's own chance is in it.
+Theory. The items are exchangeable (they come in a seeded order), and each costs between nothing and a known most. Of the n + 1
+stretches into which n observed items cut the law of an item, the shares are Dirichlet(1, ..., 1), whatever that law is. So n
+shares go to what was seen, as in the Bayesian bootstrap (D. Rubin, Ann. Stat. 9, 1981), and one to what was not: it lies anywhere
+between nothing and the most. Both ends are kept (P. Walley, J. R. Stat. Soc. B 58, 1996, with s = 1). With it at the most, a
+quantile of the mean is the upper bound of E. Learned-Miller and P. Thomas (arXiv:1905.06208), which no bounded law has been found
+to break. A plain bootstrap is broken by every law with a long tail: of a dozen costs, the tail is what was not seen. The rest is
+then drawn from these shares, so that the chance of the sum itself is in it.
 """
 
 from __future__ import annotations
@@ -92,11 +92,11 @@ def _sums(group: Group, drawn: npt.NDArray[np.int64]) -> tuple[Floats, Floats, F
     seen, unseen = drawn[:, :-1].astype(np.float64), drawn[:, -1:].astype(np.float64)
     taken, cells = seen @ group.amounts, (seen @ group.weights)[:, None]
     mean = float(group.weights.mean()) if group.weights.any() else 1.0
-    every = np.maximum(cells + unseen * mean, 1e-9)
-    low = group.left * taken / every
-    high = group.left * (taken + unseen * mean * group.most) / every
-    with np.errstate(invalid="ignore", divide="ignore"):
+    every = cells + unseen * mean
+    with np.errstate(invalid="ignore", divide="ignore"):  # where no drawn item has a cell here, nothing was seen
+        low = np.where(every > 0, group.left * taken / every, 0.0)
         plain = np.where(cells > 0, group.left * taken / cells, group.means)
+        high = np.where(every > 0, group.left * (taken + unseen * mean * group.most) / every, group.left * group.most)
     return low, plain, high
 
 
