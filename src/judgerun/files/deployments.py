@@ -154,7 +154,29 @@ def read_models(
     faults: Faults, written: Mapping[str, Any], deployments: Mapping[str, Deployment]
 ) -> dict[str, Model | None]:
     """Every model that stages may name; None for one whose table is wrong (it is named all the same)."""
-    return {name: _model(faults, ("models", name), name, raw, deployments) for name, raw in written.items()}
+    models = {name: _model(faults, ("models", name), name, raw, deployments) for name, raw in written.items()}
+    for name, model in models.items():
+        if model is not None and model.failover is not None:
+            _check_failover(faults, name, model.failover, models)
+    return models
+
+
+def _check_failover(faults: Faults, name: str, failover: str, models: Mapping[str, Model | None]) -> None:
+    """A failover is another model of the file, and a chain of them ends."""
+    here: KeyPath = ("models", name, "failover")
+    if failover not in models:
+        faults.unknown(here, "model", failover, models)
+        return
+    met, at = [name], failover
+    while at not in met:
+        met.append(at)
+        model = models.get(at)
+        if model is None or model.failover is None:
+            return
+        at = model.failover
+    if at == name:  # a circle is told of each model in it, and of none that only leads to it
+        circle = "the model itself" if failover == name else f"a circle: {' -> '.join((*met, at))}"
+        faults.add(here, f"the failover is {circle}", "another model, with which the chain ends")
 
 
 def _model(
@@ -186,6 +208,7 @@ def _model(
         stream=shape.stream,
         tokenizer=shape.tokenizer,
         lane=shape.lane,
+        failover=shape.failover,
     )
     return with_parameters(faults, path, model, shape)
 

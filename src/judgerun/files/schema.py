@@ -79,6 +79,7 @@ class ModelShape(ParameterShape):
     stream: bool = False
     tokenizer: str | None = None
     lane: Literal["batch"] | None = None
+    failover: str | None = None
 
 
 class QuestionShape(Written):

@@ -125,6 +125,8 @@ class Model:
     stream: bool = False  # the reply is sent in pieces (and read whole)
     tokenizer: str | None = None  # "server", "tiktoken:NAME" or a tokenizer.json: counts tokens for reservations
     lane: Literal["batch"] | None = None  # sent through the provider's batch API, at its discount
+    failover: str | None = None  # another chat model of the experiment, asked in its place while it cannot answer
+    failover: str | None = None  # the model that takes its cells when its provider is down
 
     @property
     def priced_as(self) -> str:
@@ -162,9 +164,13 @@ class ParseRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """Limits of bad shares; a condition stops when the lower Wilson bound passes one after `after` replies."""
+    """What a condition may come to before it stops; a limit is passed when the lower bound of what is seen passes it, after
+    `after` replies.
+    """
 
-    limits: Mapping[str, float]  # truncated, empty, unparsed, refused, failed
+    limits: Mapping[str, float]  # bad shares: truncated, empty, unparsed, refused, failed, length
+    cost: float | None = None  # mean cost of a call, as a multiple of what it was quoted at
+    difference: float | None = None  # how much oftener truncated than another condition of its stage, as a share
     after: int = 20
 
 

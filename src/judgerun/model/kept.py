@@ -43,3 +43,5 @@ class Cell:
     input_bound_by: str  # "bytes", or the name of the tokenizer that counted
     output_cap: int | None  # tokens that the provider's cap allows; None where none is sent
     output_expected: int | None = None  # tokens, for quotes and token rates
+    further: tuple[int, ...] = ()  # caps under which it may have to be asked again
+    climbing: bool = False  # it is asked under a higher cap than its condition's own

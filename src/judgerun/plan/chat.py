@@ -7,19 +7,21 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
-from judgerun.errors import Problem
+from judgerun.errors import InvariantBroken, Problem
 from judgerun.model.experiment import Chat, Retrieve
 from judgerun.model.kept import Cell, Kept, Lost
 from judgerun.model.profile import Profile
 from judgerun.model.reply import Finish
 from judgerun.plan.desk import Ask, Desk
 from judgerun.plan.joins import Joins
+from judgerun.plan.ladder import Escalation, above
 from judgerun.plan.node import Common, Stageful
 from judgerun.plan.picking import Picking
 from judgerun.plan.prompts import RenderError, render
-from judgerun.plan.requests import Count
+from judgerun.plan.requests import Count, Form
 from judgerun.plan.score import Scorer, promoted
-from judgerun.plan.ways import Branch, Slot, Way, ways
+from judgerun.plan.tally import Tally
+from judgerun.plan.ways import Branch, Slot, Way, gauge, ways
 from judgerun.table.admission import admitted
 from judgerun.table.agree import same
 from judgerun.table.answers import answered
@@ -35,17 +37,25 @@ class ChatNode(Stageful):
     """Rows in, cells out; a row with its reply goes on."""
 
     def __init__(
-        self, common: Common, stage: Chat, desk: Desk, profiles: Mapping[str, Profile], count: Count | None
+        self,
+        common: Common,
+        stage: Chat,
+        desk: Desk,
+        profiles: Mapping[str, Profile],
+        count: Count | None,
+        plans: Sequence[Escalation] = (),
     ) -> None:
         super().__init__(common, stage.name, stage.feeds, (name for name in joined(stage) if name in common.stages))
         self.stage = stage
         self.desk = desk
         self.count = count
         feeds = [condition for feed in self.feeds for condition in feed.conditions]
-        self.ways = ways(stage, feeds, profiles)
+        models = {model.name: model for model in common.experiment.models}
+        self.ways = ways(stage, feeds, profiles, models=models, plans=plans)
         slots = self.slots()
         self.conditions = tuple(slot.condition for slot in slots)
         self.tallies = {slot.condition.name: slot.tally for slot in slots}
+        gauge(slots)
         self.joins = Joins(self, stage.all_joins)
         self._pickings = self._samples()
         self._scorers = [self._scorer(arm.settings.gold) for arm in stage.arms]
@@ -153,6 +163,7 @@ class ChatNode(Stageful):
                     request=way.form.chat(messages, draw),
                     place=(self.place, slot.place, draw),
                     tally=slot.tally,
+                    form=way.form,
                 )
             )
 
@@ -165,8 +176,9 @@ class ChatNode(Stageful):
     def cell(self, ask: Ask) -> Cell:
         """The cell to be sent."""
         slot: Slot = ask.slot
-        way, model = slot.way, slot.way.arm.model
-        bound, by = way.form.bound(ask.request, self.count)
+        model = ask.form.model
+        bound, by = ask.form.bound(ask.request, self.count)
+        cap = model.max_output_tokens
         return Cell(
             stage=self.name,
             condition=slot.condition.name,
@@ -179,9 +191,21 @@ class ChatNode(Stageful):
             rank=self.desk.rank(ask),
             input_bound=bound,
             input_bound_by=by,
-            output_cap=model.max_output_tokens,
-            output_expected=way.settings.output_tokens_expected,
+            output_cap=cap,
+            output_expected=None if ask.below else slot.way.settings.output_tokens_expected,
+            further=tuple(rung.cap for rung in slot.ladder if rung.cap > (cap or 0)),
+            climbing=bool(ask.below),
         )
+
+    def spare(self, ask: Ask) -> Ask | None:
+        """The wish as the failover of its model would be asked; None where none is named."""
+        slot: Slot = ask.slot
+        form = slot.way.forms.spare(ask.form)
+        return None if form is None else self._again(ask, form)
+
+    def _again(self, ask: Ask, form: Form) -> Ask:
+        """The same messages in another form."""
+        return replace(ask, form=form, request=form.chat(ask.request.payload["messages"], ask.draws[0][1]))
 
     # -- from a reply to the row that goes on
 
@@ -189,23 +213,68 @@ class ChatNode(Stageful):
         """Read the reply, count it, and send the row on."""
         slot: Slot = ask.slot
         if isinstance(found, Lost):
+            if ask.below:
+                self._stay(ask, "lapsed")
+                return
             slot.tally.fail(found.reason)
+            if slot.tally.gauge is not None:
+                slot.tally.gauge.fail(ask.row.id)
             self._lose(ask, slot, found.reason)
             return
-        found, rule = answered(found, slot.way.form.answer)  # from here on its text is the answer
+        found, rule = answered(found, ask.form.answer)  # from here on its text is the answer
         verdict = self._verdict(ask, slot, found)
-        cached = found.experiment != self.common.experiment.name
-        slot.tally.reply(found, parsed=verdict.parsed, cached=cached, shared=shared, rule=rule)
-        if not shared:
-            slot.tally.lengths(found, len(ask.request.canonical))
-        if self.silent:
+        if slot.ladder and self._climb(ask, found, verdict, rule, shared=shared):
             return
-        outcome = self._outcome(ask, slot, found, verdict, rule)
-        self._out(ask.row, slot, ask.draws, outcome)
+        self._count_reply(ask, found, parsed=verdict.parsed, rule=rule, shared=shared)
+        if ask.form is not slot.way.form:
+            slot.tally.stood(escalated=bool(ask.below), diverted=self._server(ask) is not None)
+        if not self.silent:
+            self._out(ask.row, slot, ask.draws, self._outcome(ask, slot, found, verdict, rule))
+
+    def _climb(self, ask: Ask, found: Kept, verdict: Verdict, rule: str, *, shared: bool) -> bool:
+        """Ask again under the next higher cap where a plan in force says so; whether it does."""
+        slot: Slot = ask.slot
+        rung = above(slot.ladder, ask.form.model.max_output_tokens, found.reply, parsed=verdict.parsed)
+        if rung is None:
+            return False
+        below = (*ask.below, replace(self._outcome(ask, slot, found, verdict, rule), below=()))
+        again = self._again(ask, slot.way.forms.at(rung.cap))
+        again.below, again.was_shared = below, shared
+        self.desk.seek(again)
+        return True
+
+    def _stay(self, ask: Ask, left: Literal["owed", "lapsed"]) -> None:
+        """What was answered under the last lower cap stands."""
+        slot: Slot = ask.slot
+        *below, last = ask.below
+        kept, parsed = last.kept, last.verdict is not None and last.verdict.parsed
+        if kept is None:
+            raise InvariantBroken(f"{slot.condition} {ask.row.id} is asked again without a reply")
+        self._count_reply(ask, kept, parsed=parsed, rule=last.found or "", shared=ask.was_shared)
+        slot.tally.stood(escalated=last.rung is not None, diverted=last.server is not None, left=left)
+        if not self.silent:
+            self._out(ask.row, slot, ask.draws, replace(last, below=tuple(below), left=left))
+
+    def _count_reply(self, ask: Ask, found: Kept, *, parsed: bool, rule: str, shared: bool) -> None:
+        tally: Tally = ask.tally
+        tally.reply(found, parsed=parsed, cached=found.experiment != self.common.experiment.name, shared=shared, rule=rule)
+        if tally.gauge is not None:
+            tally.gauge.reply(ask.row.id, ask.draws, found, parsed=parsed, shared=shared)
+        if not shared:
+            tally.lengths(found, len(ask.request.canonical))
 
     def pend(self, ask: Ask) -> None:
-        """It stays without a reply."""
-        self._mark(ask.row, ask.slot, ask.draws[0][1], "pending", "")
+        """It stays without a reply; one that is to be asked again keeps what it has, where nothing buys the rest."""
+        if ask.below and self.desk.buys == "own":
+            self._stay(ask, "owed")
+        else:
+            self._mark(ask.row, ask.slot, ask.draws[0][1], "pending", "")
+
+    @staticmethod
+    def _server(ask: Ask) -> str | None:
+        """The model that stands in for the condition's own."""
+        name, own = ask.form.model.name, ask.tally.model.name
+        return None if name == own else name
 
     def _verdict(self, ask: Ask, slot: Slot, found: Kept) -> Verdict:
         row, rule = ask.row, slot.way.settings.parse
@@ -236,6 +305,9 @@ class ChatNode(Stageful):
             order=slot.order,
             agrees=self._agrees(ask.row, slot.way, verdict),
             scores=self._scores(ask.row, slot.way, verdict, concluded),
+            rung=ask.form.model.max_output_tokens if ask.below else None,
+            server=self._server(ask),
+            below=ask.below,
         )
 
     def _agrees(self, row: Row, way: Way, verdict: Verdict) -> bool | None:

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from judgerun.errors import invariant
 from judgerun.model.condition import matches
 from judgerun.model.kept import Cell, Kept, Lost
 from judgerun.model.request import Request, RequestKey
 from judgerun.plan.feed import rank
+from judgerun.plan.requests import Form
 from judgerun.plan.tally import Tally
-from judgerun.table.row import Row
+from judgerun.table.row import Outcome, Row
 
 Lookup = Callable[[RequestKey], Kept | Lost | None]
+
+Buys = Literal["all", "rungs", "own"]
+"""Which cells a flow gives out: all; those of rungs alone; or those under the conditions' own caps alone, so that a cell with a
+reply stands with the highest rung that it has reached.
+"""
 
 PREFIX = 16
 """Bytes of a key by which the desk remembers that it has seen it."""
@@ -42,6 +49,10 @@ class Asker(Protocol):
         """It stays without a reply: send a pending mark down."""
         ...
 
+    def spare(self, ask: Ask) -> Ask | None:
+        """The same wish, as the failover of the model that it asks would be asked; None where none is named."""
+        ...
+
 
 @dataclass(slots=True)
 class Ask:
@@ -54,6 +65,9 @@ class Ask:
     request: Request
     place: tuple[int, ...]  # behind the block in plan order
     tally: Tally
+    form: Form  # whose request it is
+    below: tuple[Outcome, ...] = ()  # what came of it under lower caps, the lowest first
+    was_shared: bool = False  # the last of these, on another cell's call
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,6 +77,7 @@ class Desk:
     seed: int
     lookup: Lookup
     only: str | None = None
+    buys: Buys = "all"
     quiet: bool = False  # nothing more is given out: what has no reply stays pending
     open: dict[RequestKey, list[Ask]] = field(default_factory=dict)
     lost: dict[RequestKey, Lost] = field(default_factory=dict)  # in the life of this flow
@@ -70,6 +85,8 @@ class Desk:
     _ready: list[tuple[tuple[int, ...], int, Cell]] = field(default_factory=list)
     _seen: set[bytes] = field(default_factory=set)
     _given_up: set[bytes] = field(default_factory=set)  # seen, and left pending
+    _moved: dict[RequestKey, RequestKey] = field(default_factory=dict)  # where diverted cells went
+    _merged: Counter[RequestKey] = field(default_factory=Counter)  # open keys that several taken cells are to answer
     _count: int = 0
     _block: tuple[str, int] = ("", -1)
     _allowed: dict[str, bool] = field(default_factory=dict)
@@ -77,11 +94,18 @@ class Desk:
 
     def ask(self, ask: Ask) -> None:
         """Answer from the cache, join an open cell, or open a new one."""
-        key, tally = ask.request.key, ask.tally
-        prefix = key[:PREFIX]
-        tally.planned += 1
+        ask.tally.planned += 1
         self._digest(ask)
+        self.seek(ask)
+
+    def seek(self, ask: Ask) -> None:
+        """The same for a cell that is planned already: it is asked again under a higher cap."""
+        key, tally = ask.request.key, ask.tally
         found = self.lookup(key) or self.lost.get(key)
+        if ask.form.model.failover is not None and not isinstance(found, Kept):
+            ask, found = self._served(ask, found)
+            key = ask.request.key
+        prefix = key[:PREFIX]
         if found is not None:
             shared = prefix in self._seen
             self._seen.add(prefix)
@@ -93,7 +117,7 @@ class Desk:
         elif prefix in self._given_up:
             tally.twins += 1
             ask.node.pend(ask)
-        elif not self.wanted(tally.condition):
+        elif self.buys == ("own" if ask.below else "rungs") or not self.wanted(tally.condition):
             ask.node.pend(ask)
         elif self.quiet:
             self._given_up.add(prefix)
@@ -108,6 +132,38 @@ class Desk:
         cell = ask.node.cell(ask)
         self._count += 1
         heapq.heappush(self._ready, (cell.rank, self._count, cell))
+
+    def _served(self, ask: Ask, found: Lost | None) -> tuple[Ask, Kept | Lost | None]:
+        """The wish and its reply as a failover model answered it; where none did, as they are."""
+        spare = ask.node.spare(ask)
+        while spare is not None:
+            if isinstance(kept := self.lookup(spare.request.key), Kept):
+                return spare, kept
+            spare = spare.node.spare(spare)
+        return ask, found
+
+    def divert(self, cell: Cell) -> Cell | None:
+        """A taken cell as its model's failover asks it; None where none is named, or where that has been tried in vain. Those that
+        waited for it and have another failover stay pending.
+        """
+        key = cell.request.key
+        spares = [(ask, ask.node.spare(ask)) for ask in self.open.get(key, ())]
+        first = spares[0][1] if spares else None
+        if first is None or first.request.key in self.lost:
+            return None
+        moved = first.request.key
+        left = [ask for ask, spare in spares if spare is None or spare.request.key != moved]
+        going = [spare for _, spare in spares if spare is not None and spare.request.key == moved]
+        del self.open[key]
+        self._seen.discard(key[:PREFIX])
+        self._moved[key] = moved
+        if moved in self.open:
+            self._merged[moved] += 1
+            going[0].tally.twins += 1
+        self._seen.add(moved[:PREFIX])
+        self.open.setdefault(moved, []).extend(going)
+        self._pend(left)
+        return first.node.cell(first)
 
     def rank(self, ask: Ask) -> tuple[int, ...]:
         """The place of a cell in plan order."""
@@ -131,6 +187,8 @@ class Desk:
     def resolve(self, cell: Cell, outcome: Kept | Lost) -> None:
         """What became of an open cell, for all that wait for it."""
         waiting = self.open.pop(cell.request.key, None)
+        if waiting is None and self._another(cell.request.key):
+            return
         invariant(waiting is not None, f"{cell.condition} {cell.id} is not open")
         if isinstance(outcome, Lost):
             self.lost[cell.request.key] = outcome
@@ -142,12 +200,29 @@ class Desk:
 
     def abandon(self, key: RequestKey) -> None:
         """Leave an open cell pending for good, with all that wait for it; the memory of it is freed."""
+        while key not in self.open and key in self._moved:
+            key = self._moved[key]
+        if self._another(key):
+            return
         prefix = key[:PREFIX]
         self._seen.discard(prefix)
         self._given_up.add(prefix)
-        for ask in self.open.pop(key, ()):
+        self._pend(self.open.pop(key, ()))
+
+    @staticmethod
+    def _pend(asks: Iterable[Ask]) -> None:
+        for ask in asks:
             ask.node.pend(ask)
             ask.node.release(ask.row.root)
+
+    def _another(self, key: RequestKey) -> bool:
+        """Whether another taken cell is to answer a key too, or has answered it: then this one says nothing."""
+        if not self._merged or key not in self._merged:
+            return False
+        self._merged[key] -= 1
+        if not self._merged[key]:
+            del self._merged[key]
+        return True
 
     def close(self) -> None:
         """Give out nothing more, and leave every open cell pending."""

@@ -92,7 +92,7 @@ class EmbedNode(Stageful):
             if row.state == "live":
                 request = slot.form.embed(text, self.role)
                 place = (self.place, slot.place)
-                self.desk.ask(Ask(self, slot, row, row.draws, request, place, slot.tally))
+                self.desk.ask(Ask(self, slot, row, row.draws, request, place, slot.tally, slot.form))
             else:
                 self._count_mark(row, slot)
 
@@ -147,6 +147,9 @@ class EmbedNode(Stageful):
         )
         row = ask.row
         self.emit(replace(row, condition=slot.condition, stages={**row.stages, self.stage.name: outcome}))
+
+    def spare(self, ask: Ask) -> None:
+        """Vectors of another model would mean something else: none stands in."""
 
     def pend(self, ask: Ask) -> None:
         """It stays without a vector."""

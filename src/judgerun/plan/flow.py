@@ -9,9 +9,10 @@ from judgerun.model.kept import Cell, Kept, Lost
 from judgerun.model.profile import Profile
 from judgerun.model.rows import Fields, Inputs
 from judgerun.plan.counts import Counts
-from judgerun.plan.desk import Desk, Lookup
+from judgerun.plan.desk import Buys, Desk, Lookup
 from judgerun.plan.feed import Feed
 from judgerun.plan.graph import Given, Graph, build
+from judgerun.plan.ladder import Escalation
 from judgerun.plan.node import Common, Matrix
 from judgerun.plan.requests import Count
 from judgerun.plan.tally import Tally
@@ -39,11 +40,14 @@ class Flow:
         keep: bool = False,
         only: str | None = None,
         limit: int | None = None,
+        plans: Sequence[Escalation] = (),
+        buys: Buys = "all",
     ) -> None:
+        """`plans` are the escalations in force, oldest first; `buys` says which cells are given out, see `desk.Buys`."""
         self.experiment = experiment
         self.profiles = profiles
-        self._desk = Desk(seed=experiment.seed, lookup=lookup, only=only)
-        given = Given(desk=self._desk, profiles=profiles, matrix=matrix, count=count)
+        self._desk = Desk(seed=experiment.seed, lookup=lookup, only=only, buys=buys)
+        given = Given(desk=self._desk, profiles=profiles, matrix=matrix, count=count, plans=plans)
         self._graph: Graph = build(experiment, inputs, given, keep=keep)
         self._feed = Feed(self._graph.sources, seed=experiment.seed, limit=limit)
         self._feed.attach(self._graph.common.barriers)
@@ -72,6 +76,12 @@ class Flow:
     def resolve(self, cell: Cell, outcome: Kept | Lost) -> None:
         """What became of a taken cell; pushes downstream, whereby new cells become ready."""
         self._desk.resolve(cell, outcome)
+
+    def divert(self, cell: Cell) -> Cell | None:
+        """A taken cell anew, as its model's `failover` asks it: the same condition, row and place, to be resolved or abandoned in
+        the place of the first. None where no failover is named, or where it failed on the same request before.
+        """
+        return self._desk.divert(cell)
 
     def abandon(self, cell: Cell) -> None:
         """Leave a taken cell pending for good and free what is kept for it; all downstream of it becomes pending."""
@@ -120,7 +130,7 @@ class Flow:
 
     def share(self, condition: str) -> float:
         """Which share of a condition's cells `only` and `limit` let be sent, as far as it is not known cell by cell."""
-        return self._share if self._desk.wanted(condition) else 0.0
+        return self._share if self._desk.buys != "rungs" and self._desk.wanted(condition) else 0.0
 
     def rows(self, stage: str) -> Sequence[Row]:
         """The table of a stage, in block order whatever the order of replies; needs `keep`. Failed and pending rows are in it."""

@@ -16,6 +16,7 @@ from judgerun.plan.desk import Desk
 from judgerun.plan.embed import EmbedNode
 from judgerun.plan.feed import Source
 from judgerun.plan.gather import FoldNode
+from judgerun.plan.ladder import Escalation
 from judgerun.plan.match import PairNode
 from judgerun.plan.node import Common, Matrix, Node
 from judgerun.plan.ranking import BatchNode
@@ -35,6 +36,7 @@ class Given:
     profiles: Mapping[str, Profile]  # by the experiment's name of the model
     matrix: Matrix
     count: Count | None
+    plans: Sequence[Escalation] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -118,7 +120,7 @@ def _nodes(graph: Graph, stage: Stage, given: Given) -> list[Node]:
     common = graph.common
     match stage:
         case Chat():
-            return [ChatNode(common, stage, given.desk, given.profiles, given.count)]
+            return [ChatNode(common, stage, given.desk, given.profiles, given.count, given.plans)]
         case Embed():
             return _embed(graph, stage, given)
         case Retrieve():

@@ -174,7 +174,7 @@ def _slots(node: ChatNode) -> list[tuple[Slot, Branch]]:
 
 def _said(tally: Tally) -> Size:
     """The reply of a chat condition: as long as those that are there, or as the experiment expects; at most its cap."""
-    cap = tally.model.max_output_tokens or 0
+    cap = max((tally.model.max_output_tokens or 0, *tally.caps))
     expected = tally.output_tokens / tally.told if tally.told else float(tally.output_expected or cap)
     return Size(expected * BYTES_PER_TOKEN, max(cap, round(expected)) * BYTES_PER_TOKEN)
 

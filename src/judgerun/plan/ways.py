@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from judgerun.model.condition import Condition
-from judgerun.model.experiment import Arm, Chat, Join, Settings
+from judgerun.model.experiment import Arm, Chat, Join, Model, Settings
 from judgerun.model.profile import Profile
+from judgerun.plan.gauge import Gauge, Pairing
+from judgerun.plan.ladder import Escalation, Forms, Ladder, ladder
 from judgerun.plan.requests import Form
 from judgerun.plan.tally import Tally
 from judgerun.table.conditions import asked, orders
@@ -24,6 +26,7 @@ class Slot:
     condition: Condition
     place: int  # among the conditions of the stage
     tally: Tally
+    ladder: Ladder = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,7 +45,7 @@ class Way:
     arm: Arm
     number: int  # of the arm in the stage
     feed: str  # the stage or data table that feeds it
-    form: Form
+    forms: Forms
     where: Expression | None
     expect: Expression | None
     branches: list[Branch] = field(default_factory=list)
@@ -52,10 +55,22 @@ class Way:
         """The arm's settings."""
         return self.arm.settings
 
+    @property
+    def form(self) -> Form:
+        """How the arm asks by itself."""
+        return self.forms.own
 
-def ways(stage: Chat, feeds: Sequence[Condition], profiles: Mapping[str, Profile]) -> dict[str, list[Way]]:
+
+def ways(
+    stage: Chat,
+    feeds: Sequence[Condition],
+    profiles: Mapping[str, Profile],
+    *,
+    models: Mapping[str, Model],
+    plans: Sequence[Escalation],
+) -> dict[str, list[Way]]:
     """The ways of a stage by the name of the condition that feeds them, in the order of the file."""
-    forms = [Form(arm.model, profiles[arm.model.name]) for arm in stage.arms]
+    forms = [Forms(model=arm.model, profiles=profiles, models=models) for arm in stage.arms]
     bound = [join.name for variant in stage.variants for join in variant.joins]
     found: dict[str, list[Way]] = {}
     place = 0
@@ -66,7 +81,7 @@ def ways(stage: Chat, feeds: Sequence[Condition], profiles: Mapping[str, Profile
                 arm=arm,
                 number=number,
                 feed=feed.stage,
-                form=forms[number],
+                forms=forms[number],
                 where=_expression(settings.where),
                 expect=_expression(settings.expect),
             )
@@ -85,11 +100,13 @@ def ways(stage: Chat, feeds: Sequence[Condition], profiles: Mapping[str, Profile
                         variant=variant.name,
                         order=order,
                     )
+                    rungs = ladder(plans, condition.name, arm.model.max_output_tokens)
                     tally = Tally(
                         condition=condition.name,
                         stage=stage.name,
                         model=arm.model,
                         output_expected=settings.output_tokens_expected,
+                        caps=tuple(rung.cap for rung in rungs),
                     )
                     slot = Slot(
                         way=way,
@@ -98,10 +115,25 @@ def ways(stage: Chat, feeds: Sequence[Condition], profiles: Mapping[str, Profile
                         condition=condition,
                         place=place,
                         tally=tally,
+                        ladder=rungs,
                     )
                     branch.slots.append(slot)
                     place += 1
     return found
+
+
+def gauge(slots: Sequence[Slot]) -> None:
+    """Have the conditions of a stage counted as their gates ask; those that look at differences share a pairing."""
+    gated = [(slot, gate) for slot in slots if (gate := slot.way.settings.gate) is not None]
+    paired = [slot.condition.name for slot, gate in gated if gate.difference is not None]
+    pairing = Pairing(paired)
+    for slot, gate in gated:
+        differs = gate.difference is not None
+        slot.tally.gauge = Gauge(
+            expected=slot.way.settings.output_tokens_expected if "length" in gate.limits else None,
+            pairing=pairing if differs else None,
+            place=paired.index(slot.condition.name) if differs else 0,
+        )
 
 
 def _expression(text: str | None) -> Expression | None:

@@ -77,6 +77,10 @@ class Outcome:
     draw: int | None = None
     order: str | None = None
     agrees: bool | None = None  # value equals the expected field; False when unparsed; None without `expect`
+    rung: int | None = None  # the cap under which it answered, where that is above its condition's own
+    server: str | None = None  # the experiment's model that stood in for the condition's own
+    below: tuple[Outcome, ...] = ()  # what it had answered under lower caps, the lowest first
+    left: Literal["owed", "lapsed"] | None = None  # it should have been asked again: not yet, or it was in vain
     fallback: bool = False  # the field named by `missing` stands in for the reply
     candidates: tuple[Candidate, ...] | None = None
     scores: Mapping[str, float | None] = field(default_factory=dict)  # "easy.hit_1" -> value
