@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,8 +20,11 @@ from judgerun.ledger.entry import Amount, Entry, EntryKind
 from judgerun.ledger.prices import Price
 from judgerun.model.event import Event
 from judgerun.model.kept import Kept, Lost
+from judgerun.model.lane import lanes_in_force
 from judgerun.model.reply import BUCKETS, Usage
 from judgerun.model.request import RequestKey
+from judgerun.model.setting import Setting
+from judgerun.plan.ladder import Escalation
 from judgerun.store.snapshot import Sealed, Snapshot
 
 
@@ -43,18 +47,27 @@ class Gathered:
     evidence: Evidence
     keys: tuple[RequestKey, ...]
     sealed: Sealed | None
+    plans: tuple[Escalation, ...] = ()  # by which cells were asked again
 
 
-def gather(project: Project, view: Snapshot, *, sealed: Sealed | None = None) -> Gathered:
-    """The evidence of an experiment as the view shows it. `sealed` defaults to the newest seal, if there is one."""
+def gather(project: Project, view: Snapshot, *, sealed: Sealed | None = None, present: bool = False) -> Gathered:
+    """The evidence of an experiment as the view shows it. `sealed` defaults to the newest seal, if there is one: what was escalated
+    after it is left out. With `present` all of it counts, and a seal that does not cover all of it is none.
+    """
     if sealed is None:
         seals = view.seals(project.name)
         sealed = seals[-1] if seals else None
+    plans = project.plans(view)
+    if sealed is not None:
+        covered = tuple(plan for plan in plans if plan.event <= sealed.stated.get("escalation", 0))
+        sealed, plans = (None, plans) if present and covered != plans else (sealed, covered)
     record = Recorder(view)
-    flow = project.flow(lookup=record, matrix=view.matrix, keep=True)
+    flow = project.flow(lookup=record, matrix=view.matrix, keep=True, plans=plans, buys="own")
     for _ in flow.survey():
         pass
     books = read_books(view, project.name, record.seen, sealed)
+    settings = view.settings(math.inf if sealed is None else sealed.at)
+    budgets = tuple(_budgets(project, books, settings))
     evidence = Evidence(
         experiment=project.experiment,
         counts=flow.counts(),
@@ -64,18 +77,30 @@ def gather(project: Project, view: Snapshot, *, sealed: Sealed | None = None) ->
         prices=_prices(project, None),
         job_prices=_prices(project, "batch"),
         profiles=project.profiles,
-        budgets=tuple(_budgets(project, books)),
+        budgets=budgets,
+        amended=tuple(_amended(project, books, budgets, settings)),
         waivers=load_waivers(project.workspace.root),
         seal=sealed.digest if sealed else None,
         sealed_because=(sealed.reason or "") if sealed else "",
         plan=flow.digest,
+        lanes=_lanes(view, project.name, sealed),
+        plans=plans,
         questions={
             name.removeprefix("questions:"): function
             for name, function in project.loaded.inputs.functions.items()
             if name.startswith("questions:")
         },
     )
-    return Gathered(evidence=evidence, keys=tuple(record.seen), sealed=sealed)
+    return Gathered(evidence=evidence, keys=tuple(record.seen), sealed=sealed, plans=plans)
+
+
+def _lanes(view: Snapshot, experiment: str, sealed: Sealed | None) -> Mapping[str, Mapping[str, float]]:
+    """The time of the lanes, in tenths of a second. What came after a seal is not in it: the report of a seal never changes."""
+    if sealed is not None:
+        held: Mapping[str, Mapping[str, float]] = sealed.stated.get("lanes", {})
+        return held
+    spent = view.standing(experiment).lanes
+    return {lane: {cause: round(seconds, 1) for cause, seconds in by.items()} for lane, by in spent.items()}
 
 
 def _prices(project: Project, lane: Literal["batch"] | None) -> dict[str, tuple[Price, ...]]:
@@ -84,13 +109,27 @@ def _prices(project: Project, lane: Literal["batch"] | None) -> dict[str, tuple[
     return {model.name: found for model in models if (found := project.prices(model))}
 
 
-def _budgets(project: Project, books: Books) -> Iterator[Budget]:
-    """The budget files, as they are now, under which the experiment has spent; a file that is gone is left out."""
+def _budgets(project: Project, books: Books, settings: Sequence[Setting]) -> Iterator[Budget]:
+    """The budgets under which the experiment has spent: their files as they are now, with what was set since; a file that is gone
+    is left out.
+    """
     for name in dict.fromkeys(attempt.leaf.budget for attempt in books.attempts):
         try:
-            yield find_budget(project.workspace.root, name)
+            yield find_budget(project.workspace.root, name).amended(settings)
         except Refused:
             continue  # an experiment outlives its budget file; the entries still name it
+
+
+def _amended(
+    project: Project, books: Books, budgets: Iterable[Budget], settings: Sequence[Setting]
+) -> Iterator[str]:
+    """What is in force in the place of what the files say, of these budgets and of the lanes of the experiment, in words."""
+    for budget in budgets:
+        yield from (f"budget {budget.name}: {words}" for words in budget.amendments)
+    providers = {place.name for place in project.deployments} | {attempt.leaf.provider for attempt in books.attempts}
+    for name, lane in sorted(lanes_in_force(project.lanes, settings).items()):
+        if name.split("/", 1)[0] in providers:
+            yield from (f"lane {name}: {words}" for words in lane.amendments)
 
 
 def read_books(view: Snapshot, experiment: str, keys: Iterable[RequestKey], sealed: Sealed | None) -> Books:
@@ -118,7 +157,7 @@ def read_books(view: Snapshot, experiment: str, keys: Iterable[RequestKey], seal
         entries=tuple(map(_entry, entries)),
         covered=None if sealed is None else sum(row["id"] <= sealed.entry for row in entries),
         bought=tuple(map(_bought, replies)),
-        balances={_leaf(row): _balance(row) for row in _records(view, "accounts", experiment)},
+        balances=read_balances(view, experiment),
         events=tuple(_events(view, experiment, sealed)),
     )
 
@@ -129,6 +168,11 @@ def _events(view: Snapshot, experiment: str, sealed: Sealed | None) -> Iterator[
         event = Event(**row)
         if event.experiment in (experiment, None) and (sealed is None or event.at <= sealed.at):
             yield event
+
+
+def read_balances(view: Snapshot, experiment: str | None = None) -> dict[Leaf, Balance]:
+    """The leaves of an experiment, or of all, with what stands on them."""
+    return {_leaf(row): _balance(row) for row in _records(view, "accounts", experiment)}
 
 
 def _records(view: Snapshot, table: str, experiment: str | None) -> list[dict[str, Any]]:

@@ -24,11 +24,14 @@ from judgerun.files.workspace import find_experiment, list_experiments
 from judgerun.ledger.prices import SERVICES, Price, PriceSheet
 from judgerun.model.experiment import Chat, Deployment, Embed, Experiment, Model, PriceSpec
 from judgerun.model.kept import Kept, Lost
-from judgerun.model.lane import LaneSpec
+from judgerun.model.lane import LaneSpec, lanes_in_force
 from judgerun.model.profile import Profile
 from judgerun.model.request import RequestKey
 from judgerun.model.rows import Table
+from judgerun.model.setting import Setting
+from judgerun.plan.desk import Buys
 from judgerun.plan.flow import Flow
+from judgerun.plan.ladder import Escalation, in_force
 from judgerun.plan.requests import Count
 from judgerun.providers.local import PROFILE as local_profile
 from judgerun.providers.open import profile, unable, unsent
@@ -93,11 +96,16 @@ class Workspace:
             workspace=self,
             loaded=loaded,
             profiles=profiles,
-            lanes=load_lanes(self.root),
+            lanes=lanes_in_force(load_lanes(self.root), self.settings()),
             sheet=load_prices(self.root, builtin_sheet()),
             opened_ns=opened_ns,
             escalated=escalated,
         )
+
+    def settings(self) -> tuple[Setting, ...]:
+        """What was set in the place of what the budget and lane files say, whether or not it is in force."""
+        with snapshot(self.cache) as view:
+            return view.settings() if view is not None else ()
 
     def _stage_table(self, stage: str) -> Table:
         name, _, table = stage.partition("/")
@@ -162,9 +170,21 @@ def _unable(experiment: Experiment, profiles: Mapping[str, Profile]) -> Iterator
         if isinstance(stage, Chat):
             for arm in stage.arms:
                 yield from unable(arm.model, profiles[arm.model.name], "chat") if arm.model.name in profiles else ()
+                yield from _stand_ins(arm.model, experiment, profiles)
         elif isinstance(stage, Embed):
             for model in stage.models:
                 yield from unable(model, profiles[model.name], "embed") if model.name in profiles else ()
+                if model.failover is not None:
+                    wrong = "vectors of another model would mean something else"
+                    yield Problem(EXPERIMENT, f"models.{model.name}.failover", wrong, "leave it out")
+
+
+def _stand_ins(model: Model, experiment: Experiment, profiles: Mapping[str, Profile]) -> Iterator[Problem]:
+    """Failovers that cannot serve a chat stage."""
+    known = {other.name: other for other in experiment.models}
+    while model.failover is not None:
+        model = known[model.failover]
+        yield from unable(model, profiles[model.name], "chat") if model.name in profiles else ()
 
 
 def _unsent_arms(experiment: Experiment, profiles: Mapping[str, Profile]) -> Iterator[Problem]:
@@ -265,6 +285,8 @@ class Project:
         keep: bool = False,
         only: str | None = None,
         limit: int | None = None,
+        plans: Sequence[Escalation] = (),
+        buys: Buys = "all",
     ) -> Flow:
         """A flow over this experiment. Without `count` the bytes bound what its cells hold: enough where nothing is sent."""
         with pointing(self.loaded.path):
@@ -278,6 +300,8 @@ class Project:
                 keep=keep,
                 only=only,
                 limit=limit,
+                plans=plans,
+                buys=buys,
             )
 
     @staticmethod
@@ -285,10 +309,18 @@ class Project:
         """The vectors of a cache; of none where there is no cache."""
         return snapshot.matrix if snapshot is not None else lambda keys: np.empty((len(keys), 0), np.float32)
 
+    def plans(self, snapshot: Snapshot | None) -> tuple[Escalation, ...]:
+        """The escalations in force in a cache, oldest first."""
+        return () if snapshot is None else in_force(snapshot.events(0), self.name)
+
     def survey(self, snapshot: Snapshot | None, *, keep: bool = False) -> Flow:
         """A finished flow that says how the cells stand in a cache; failed cells are failed. Nothing is sent."""
         flow = self.flow(
-            lookup=nothing if snapshot is None else snapshot.lookup, matrix=self.matrix(snapshot), keep=keep
+            lookup=nothing if snapshot is None else snapshot.lookup,
+            matrix=self.matrix(snapshot),
+            keep=keep,
+            plans=self.plans(snapshot),
+            buys="own",
         )
         for _ in flow.survey():
             pass

@@ -10,24 +10,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from judgerun.api.changes import files, texts
-from judgerun.api.gates import failed_limit, rule
+from judgerun.api.escalation import told
+from judgerun.api.gates import failed_limit, quote_first, rule
 from judgerun.api.project import Project, load, weights_pins
 from judgerun.api.quoting import Quoted, quote
 from judgerun.api.stand import Ended, keep
 from judgerun.api.state import Result, State, state
+from judgerun.api.steering import budget_named
 from judgerun.api.watching import Watch, hearing, saying
 from judgerun.audit.completion import STARVED_MAX
 from judgerun.dispatch.clock import WallClock
+from judgerun.dispatch.eta import Open, levels
 from judgerun.dispatch.progress import Progress
 from judgerun.dispatch.room import Flow as Dispatched
 from judgerun.dispatch.run import Ending, Run
 from judgerun.errors import Exit, Problem, Refused, strongest
-from judgerun.files.budgets import find_budget
 from judgerun.files.toml import pointing
 from judgerun.ledger.budget import Budget
 from judgerun.model.money import Nanos, format_usd
 from judgerun.plan.counts import Counts
 from judgerun.plan.flow import Flow
+from judgerun.plan.ladder import EVENT, Escalation, in_force
 from judgerun.ports import Clock, Provider
 from judgerun.providers.open import connect, scrubber
 from judgerun.store.cache import Cache
@@ -62,6 +65,7 @@ async def run(
     yes: bool = False,
     only: str | None = None,
     limit: int | None = None,
+    escalation: Escalation | None = None,
     signals: bool = False,
     world: World = World(),
     narrow: Callable[[Flow], Dispatched] | None = None,
@@ -72,7 +76,7 @@ async def run(
 
     `experiment` is a project from `load`, or a name or path. `budget` may be left out where the workspace has only one.
     `only` is a condition key, `limit` a number of blocks. With `signals` the first SIGINT or SIGTERM drains, the second
-    stops at once. `world` stands in the place of this machine's clock and disk; `narrow` may keep cells of the flow (whose rows
+    stops at once. With an `escalation` it buys again by that plan, and sends nothing else. `world` stands in the place of this machine's clock and disk; `narrow` may keep cells of the flow (whose rows
     are then kept) from being sent. `watch` is called each second with the run's progress.
 
     Raises Refused, before any call is made, for everything that a person wrote wrong, for an unknown price under a dollar
@@ -81,10 +85,13 @@ async def run(
     project = experiment if isinstance(experiment, Project) else load(experiment)
     if cache is not None:
         project = project.at(Path(cache))
-    held = budget if isinstance(budget, Budget) else find_budget(project.workspace.root, budget)
+    held = budget if isinstance(budget, Budget) else budget_named(project.workspace, budget)
     with pointing(project.loaded.path):
         providers = connect(project.deployments, project.experiment.models, project.workspace.environ)
-    quoted = quote(project, held, only=only, limit=limit)
+    whole = only is None and limit is None and narrow is None and escalation is None
+    quoted = quote(project, held, only=only, limit=limit, escalation=escalation)
+    if escalation is not None:
+        log(told(escalation, quoted.quote))
     for change in quoted.changes:
         log(change)
     refuse_unconfirmed(quoted, held, yes=yes)
@@ -94,46 +101,64 @@ async def run(
         async with await world.opened(project.workspace.cache) as store:
             with _patient(), Snapshot.open(project.workspace.cache, fixed=False) as vectors:
                 await _pin(project, store, log)
+                calls = await quote_first(store, project.name, quoted.quote.lines)
                 flow = project.flow(
                     lookup=store.bought,
                     matrix=vectors.matrix,
                     count=project.count(),
                     keep=narrow is not None,
-                    only=only,
+                    only=only if escalation is None else escalation.condition,
                     limit=limit,
+                    plans=await _plans(project, store, escalation),
+                    buys="all" if escalation is None else "rungs",
                 )
                 clock, progress = world.clock, Progress()
                 sent = flow if narrow is None else narrow(flow)
-                runner = _runner(project, held, quoted, sent, store, providers, clock, progress)
+                runner = _runner(project, held, quoted, calls, sent, store, providers, clock, progress)
                 goal = {x.condition: x.cached + x.shared + x.failed + x.to_send for x in quoted.quote.lines}
-                said = Watch(progress=progress, flow=flow, cache=store, budget=held, goal=goal, now=0.0)
+                said = Watch(
+                    progress=progress, flow=flow, cache=store, budget=held, goal=goal, now=0.0,
+                    opened=_opened(project, quoted), whole=whole,
+                )  # fmt: skip
                 async with saying(said, clock, watch, log), hearing(runner, signals, log):
                     ending = await runner.main()
                 await store.plan(project.name, flow.digest, pinned(project))
-                known = _known(flow, ending) if only is None and limit is None and narrow is None else None
+                known = _known(flow, ending) if whole else None
     finally:
         for provider in providers.values():
             await provider.aclose()
     result = _result(project, held, ending, known)
     if not world.inline and result.code is not Exit.STORE:
-        narrowed = only is not None or limit is not None or narrow is not None
-        await keep(
-            project, result.state, None if narrowed else Ended(budget=held, code=result.code, reason=result.reason)
-        )
+        ended = Ended(budget=held, code=result.code, reason=result.reason) if whole else None
+        await keep(project, result.state, ended)
     return result
+
+
+def _opened(project: Project, quoted: Quoted) -> dict[str, Open]:
+    """What each condition asks of which lanes, as it was quoted; cells of the batch lane wait for no slot."""
+    level, models = levels(project.experiment), project.models
+    found = {}
+    for line in quoted.quote.lines:
+        model = models[line.model]
+        own, whole = f"{model.provider.name}/{model.name}", model.provider.name
+        if model.lane != "batch":
+            lanes = (own, whole) if own in project.lanes else (whole,)
+            found[line.condition] = Open(lanes=lanes, level=level[line.stage], cells=line.to_send, alone_s=line.seconds)
+    return found
 
 
 def _runner(
     project: Project,
     budget: Budget,
     quoted: Quoted,
+    calls: Mapping[str, Nanos],
     flow: Dispatched,
     store: Front,
     providers: Mapping[str, Provider],
     clock: Clock,
     progress: Progress,
 ) -> Run:
-    """The run of a project over a flow."""
+    """The run of a project over a flow. `calls` is what a call of each condition was quoted at."""
     return Run(
         flow,
         store=store,
@@ -146,7 +171,7 @@ def _runner(
         rng=random.Random(project.experiment.seed),
         experiment=project.experiment,
         progress=progress,
-        gates=rule(project.experiment),
+        gates=rule(project.experiment, calls),
         surveyed=quoted.counts,
         scrub=scrubber(project.deployments, project.workspace.environ).text,
     )
@@ -186,6 +211,13 @@ def refuse_above(at_risk: Nanos, budget: Budget, *, yes: bool) -> None:
 def pinned(project: Project) -> dict[str, str]:
     """What is pinned at the first run: the digests of all files, and of the weights of local models."""
     return files(project) | weights_pins(project.profiles, project.experiment.models)
+
+
+async def _plans(project: Project, store: Front, escalation: Escalation | None) -> tuple[Escalation, ...]:
+    """The escalations in force, the new one put on record first."""
+    if escalation is not None and not escalation.event:
+        await store.note(EVENT, project.name, escalation.detail, experiment=project.name)
+    return in_force(store.events(0), project.name)
 
 
 async def _pin(project: Project, store: Front, log: Callable[[str], None]) -> None:

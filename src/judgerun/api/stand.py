@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 
 from judgerun.api.project import Project, Workspace, snapshot
-from judgerun.api.state import Result, State, state, told
+from judgerun.api.state import Result, State, heard, state, told
 from judgerun.api.steering import budget_for, budget_of
 from judgerun.dispatch.clock import WallClock
 from judgerun.errors import Exit
@@ -47,7 +47,10 @@ def settles(counts: Iterable[Counts]) -> bool:
     """Whether every cell has its reply or, for want of one upstream, never will: replies are never changed, so nothing that
     comes into a cache can change such counts.
     """
-    return all(not count.pending and count.failed == count.starved for count in counts)
+    return all(
+        not (count.pending or count.owed or count.lapsed or count.diverted) and count.failed == count.starved
+        for count in counts
+    )
 
 
 def look(workspace: Workspace, name: str, budget: str | None) -> State:
@@ -56,6 +59,9 @@ def look(workspace: Workspace, name: str, budget: str | None) -> State:
     """
     renew(workspace.cache)
     with snapshot(workspace.cache) as view:
+        running = None if view is None else _running(workspace, name, budget, view)
+        if running is not None:
+            return running
         stand = None if view is None else recall(workspace, name, view)
         if stand is not None:
             return told(stand.experiment, stand.counts, budget_of(workspace, stand.experiment, budget), view)
@@ -64,6 +70,12 @@ def look(workspace: Workspace, name: str, budget: str | None) -> State:
     if not found.live and all(os.access(path, os.W_OK) for path in (workspace.cache, workspace.cache.parent)):
         asyncio.run(keep(project, found))
     return found
+
+
+def _running(workspace: Workspace, name: str, budget: str | None, view: Snapshot) -> State | None:
+    """What the processes that run an experiment tell of it."""
+    experiment = find_experiment(workspace.root, name).resolve().parent.name
+    return heard(experiment, budget_of(workspace, experiment, budget), view)
 
 
 async def keep(project: Project, found: State, ended: Ended | None = None) -> None:

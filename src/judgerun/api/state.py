@@ -8,12 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from judgerun.api.project import Project, snapshot
+from judgerun.dispatch.work import ancestry
 from judgerun.errors import Exit
 from judgerun.ledger.budget import Budget
 from judgerun.model.money import format_usd
 from judgerun.plan.counts import Counts
 from judgerun.ports import Spend, Standing
 from judgerun.store.snapshot import KeptJob, Snapshot
+from judgerun.table.gate import stopped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +26,7 @@ class Live:
     pid: int
     at: float  # Unix seconds
     said: Mapping[str, Any] = field(default_factory=dict)
+    counts: tuple[Counts, ...] | None = None  # of the whole experiment, where it told them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +41,9 @@ class State:
     budget: Budget | None
     live: tuple[Live, ...] = ()
     marks: tuple[int | float, ...] | None = None  # of the view that was surveyed; None where the counts are of no view
+    told: tuple[Mapping[str, Any], ...] = ()  # what processes last said that were not ended properly, dead ones included
     jobs: tuple[KeptJob, ...] = ()  # in the batch lane, that have not ended
+    gates: Mapping[str, str] = field(default_factory=dict)  # conditions that a gate has stopped -> why
 
     def document(self) -> dict[str, Any]:
         """The object of `status --json` and `run --json`. Amounts are decimal strings of dollars."""
@@ -57,21 +62,45 @@ class State:
                 "frozen": self.standing.frozen,
             },
             "conditions": self._conditions(),
-            "idle": {cause: round(seconds, 3) for cause, seconds in sorted(self.standing.idle.items())},
+            "idle": {cause: round(seconds, 3) for cause, seconds in sorted(self._idle().items())},
+            "lanes": {lane: _rounded(spent) for lane, spent in self.lanes().items()},
             "jobs": [job_document(job) for job in self.jobs],
             "processes": [{"owner": one.owner, "pid": one.pid, "at": one.at, **one.said} for one in self.live],
         }
+
+    def _idle(self) -> dict[str, float]:
+        """Cell-seconds by cause: what ended processes left, and what those that have not say."""
+        return _sum(self.standing.idle, *(said.get("idle", {}) for said in self.told))
+
+    def lanes(self) -> dict[str, dict[str, float]]:
+        """The same in slot-seconds, by lane."""
+        every = (self.standing.lanes, *(said.get("lanes", {}) for said in self.told))
+        names = sorted({lane for lanes in every for lane in lanes})
+        return {name: _sum(*(lanes.get(name, {}) for lanes in every)) for name in names}
 
     @property
     def cap(self) -> int | None:
         """The tightest dollar cap over the whole experiment; None without a budget."""
         return None if self.budget is None else self.budget.tightest(self.experiment)
 
+    def gate(self, condition: str) -> str | None:
+        """Why a gate keeps a condition from going on: its own, or one upstream of it; None when none does."""
+        own, *feeds = ancestry(condition)
+        if own in self.gates:
+            return self.gates[own]
+        return next((f"{feed}, upstream: {self.gates[feed]}" for feed in feeds if feed in self.gates), None)
+
     def _conditions(self) -> list[dict[str, Any]]:
         spent = dict(self.standing.conditions)
-        listed = [_condition(count, spent.pop(count.condition, Spend())) for count in self.counts]
+        listed = [
+            _condition(count, spent.pop(count.condition, Spend())) | {"gate": self.gate(count.condition)}
+            for count in self.counts
+        ]
         # Money that was spent on conditions which the files no longer plan is still money that was spent.
-        gone = [_condition(Counts(condition=name, stage=_stage(name)), spend) for name, spend in sorted(spent.items())]
+        gone = [
+            _condition(Counts(condition=name, stage=_stage(name)), spend) | {"gate": None}
+            for name, spend in sorted(spent.items())
+        ]
         return listed + gone
 
 
@@ -93,6 +122,19 @@ class Result:
         return {**document, "exit": int(self.code)}
 
 
+def _sum(*spent: Mapping[str, float]) -> dict[str, float]:
+    """Seconds by cause, added up."""
+    found: dict[str, float] = {}
+    for each in spent:
+        for cause, seconds in each.items():
+            found[cause] = found.get(cause, 0.0) + seconds
+    return found
+
+
+def _rounded(spent: Mapping[str, float]) -> dict[str, float]:
+    return {cause: round(seconds, 1) for cause, seconds in sorted(spent.items())}
+
+
 def _stage(name: str) -> str:
     return name.split("@", 1)[0].split("/", 1)[0]
 
@@ -100,6 +142,7 @@ def _stage(name: str) -> str:
 def _condition(count: Counts, spend: Spend) -> dict[str, Any]:
     numbers = ("planned", "done", "failed", "pending", "cached", "shared")
     marks = ("truncated", "empty", "unparsed", "refused", "concluded", "input_cut")
+    marks += ("escalated", "owed", "lapsed", "diverted")
     return {
         "condition": count.condition,
         "stage": count.stage,
@@ -157,7 +200,18 @@ def told(experiment: str, counts: tuple[Counts, ...], budget: Budget | None, vie
         return _made(experiment, counts, Standing(), budget, (), None)
     standing = view.standing(experiment, budget.name if budget else None)
     made = _made(experiment, counts, standing, budget, _live(view, experiment), _stopped(view, experiment))
-    return replace(made, jobs=tuple(view.jobs(experiment)))
+    said = tuple(json.loads(document) for _, _, document in view.progress(experiment))
+    return replace(made, told=said, jobs=tuple(view.jobs(experiment)), gates=stopped(view.events(0), experiment))
+
+
+def heard(experiment: str, budget: Budget | None, view: Snapshot) -> State | None:
+    """The state of an experiment as the processes that run it tell it, without a survey: in the words of the one that knows of most
+    replies. None where none of them tells its counts.
+    """
+    counted = [one.counts for one in _live(view, experiment) if one.counts is not None]
+    if not counted:
+        return None
+    return told(experiment, max(counted, key=lambda counts: sum(count.done for count in counts)), budget, view)
 
 
 def _made(
@@ -170,7 +224,7 @@ def _made(
 ) -> State:
     if live:
         word, reason = "running", None
-    elif not any(count.pending for count in counts):
+    elif not any(count.pending or count.owed for count in counts):
         word, reason = "complete", None
     elif stopped is not None:
         word, reason = "stopped", stopped
@@ -193,7 +247,10 @@ def _live(view: Snapshot, experiment: str) -> tuple[Live, ...]:
     for owner in view.owners():
         if owner.experiment == experiment and owner.alive:
             at, document = said.get(owner.id, (owner.started, "{}"))
-            found.append(Live(owner=owner.id, pid=owner.pid, at=at, said=json.loads(document)))
+            words = json.loads(document)
+            counts = words.pop("counts", None)
+            told = None if counts is None else tuple(Counts(**count) for count in counts)
+            found.append(Live(owner=owner.id, pid=owner.pid, at=at, said=words, counts=told))
     return tuple(found)
 
 

@@ -14,6 +14,7 @@ from judgerun.model.profile import Profile
 from judgerun.model.rows import Fields
 from judgerun.model.waiver import Waiver
 from judgerun.plan.counts import Counts
+from judgerun.plan.ladder import Escalation
 from judgerun.table.row import Row
 from judgerun.table.scope import Scopes, kinds_of
 
@@ -31,11 +32,15 @@ class Evidence:
       Price without dates). A model without an entry is unpriced.
     - `job_prices`: the same of its calls in the batch lane. A model may have attempts in both, whatever its lane is now.
     - `profiles`: by the experiment's own model name.
-    - `budgets`: the budget files as they are now under which the experiment has spent (those named in its entries).
+    - `budgets`: those under which the experiment has spent (named in its entries): their files as they are now, with what was set
+      in the place of what they say.
+    - `amended`: what was set so, of these budgets and of the experiment's lanes, in words; each is in force.
     - `waivers`: rows of audits/waivers.toml, of any experiment.
     - `seal`: hex digest of the seal, None for an unsealed cache (reports then carry the DRAFT banner).
     - `sealed_because`: the reason of a seal over a stopped experiment, else "".
     - `plan`: hex digest of the plan.
+    - `lanes`: slot-seconds by lane and cause over the experiment's life, as its seal was told them; without a seal, until now.
+    - `plans`: the escalations by which cells were asked again, oldest first.
     - `questions`: functions of questions.py beside the experiment, by name, already loaded by files.
     """
 
@@ -48,10 +53,13 @@ class Evidence:
     job_prices: Mapping[str, Sequence[Price]] = field(default_factory=dict)
     profiles: Mapping[str, Profile] = field(default_factory=dict)
     budgets: tuple[Budget, ...] = ()
+    amended: tuple[str, ...] = ()
     waivers: tuple[Waiver, ...] = ()
     seal: str | None = None
     sealed_because: str = ""
     plan: str = ""
+    lanes: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    plans: tuple[Escalation, ...] = ()
     questions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
 
     def scopes(self) -> Scopes:

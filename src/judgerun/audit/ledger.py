@@ -33,6 +33,12 @@ def _error(check: str, message: str, names: Iterable[str], *, condition: str = "
     )
 
 
+def check_amended(evidence: Evidence) -> Iterator[Finding]:
+    """Caps and limits that a person set in the place of what the files say, and that are in force, are named."""
+    for words in evidence.amended:
+        yield Finding(check="amended", severity="note", message=f"{words} (judgerun set)")
+
+
 def check_closings(evidence: Evidence) -> Iterator[Finding]:
     """Each attempt has one reserve, and it ends in exactly one settle, void or forfeit, after it; an open one is a hold that
     no report should rest on.

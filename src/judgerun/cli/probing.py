@@ -8,10 +8,10 @@ import typer
 
 from judgerun.api.probe import Probe, Probed, probe
 from judgerun.api.project import Workspace
+from judgerun.api.steering import budget_named
 from judgerun.cli.options import HERE, BudgetName, Here, Json, Name, Yes
 from judgerun.cli.words import Words, plain
 from judgerun.errors import Exit
-from judgerun.files.budgets import find_budget
 from judgerun.model.money import format_usd
 
 HEADS = ("stage", "model", "prompt", "outcome", "finish", "parsed", "input", "output", "reasoning", "cost USD")
@@ -29,7 +29,7 @@ def command(
     words = Words(json=json)
     place = Workspace(root=workspace)
     project = place.open(name, offline=False)
-    held = find_budget(place.root, budget)
+    held = budget_named(place, budget)
     found = asyncio.run(probe(project, held, yes=yes, log=words.event))
     tell(words, found)
     words.result({"experiment": project.name, **found.document()})

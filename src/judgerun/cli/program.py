@@ -33,9 +33,9 @@ def rooms(argv: Sequence[str]) -> Sequence[ModuleType]:
 
     if argv[:1] == ["status"]:
         return (standing,)
-    from judgerun.cli import cacheside, jobs, offline, pricing, probing, reading, reopening, runs, writing
+    from judgerun.cli import cacheside, escalating, jobs, offline, pricing, probing, reading, reopening, runs, steering, writing
 
-    return (writing, runs, standing, reopening, jobs, probing, reading, pricing, offline, cacheside)
+    return (writing, runs, standing, steering, reopening, escalating, jobs, probing, reading, pricing, offline, cacheside)
 
 
 def gathered(argv: Sequence[str]) -> typer.Typer:

@@ -53,6 +53,7 @@ def rehearse(project: Project, budget: Budget, *, seed: int, log: Callable[[str]
         log(
             f"warning: budget {budget.name} has spent {format_usd(spent)} USD: a rehearsal begins with all of it, and no reply"
         )
+    budget = replace(budget, written=())  # what was set is the cap in rehearsal.db, whose events know nothing of it
     rehearsed = project.at(project.workspace.root / CACHE)
     started = time.time()
     return virtual.run(_rehearse(rehearsed, budget, seed=seed, start=started, log=log))

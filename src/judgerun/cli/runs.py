@@ -8,19 +8,22 @@ from typing import Annotated
 
 import typer
 
+from judgerun.api.notify import parse
 from judgerun.api.project import Project, Workspace
 from judgerun.api.quoting import Quoted, quote
 from judgerun.api.running import run as run_project
 from judgerun.api.stand import rerun
 from judgerun.api.state import Result
+from judgerun.api.steering import budget_named
 from judgerun.api.watching import Watch
-from judgerun.cli.options import HERE, BudgetName, Here, Json, Name, Yes
+from judgerun.cli.detach import Child, detach
+from judgerun.cli.keeping import Keeper
+from judgerun.cli.options import HERE, BudgetName, Here, Json, Name, Notify, Yes
 from judgerun.cli.panel import Panel, clock
 from judgerun.cli.rehearsal import rehearse as rehearse_project
 from judgerun.cli.standing import tell_state
-from judgerun.cli.words import Words
+from judgerun.cli.words import Words, nowhere
 from judgerun.errors import Exit, Problem, Refused
-from judgerun.files.budgets import find_budget
 from judgerun.ledger.budget import Budget
 from judgerun.model.condition import short
 from judgerun.model.money import format_usd
@@ -47,7 +50,7 @@ def plan(name: Name, budget: BudgetName = None, workspace: Here = HERE, json: Js
     words = Words(json=json)
     place = Workspace(root=workspace)
     project = place.open(name)
-    quoted = quote(project, find_budget(place.root, budget))
+    quoted = quote(project, budget_named(place, budget))
     tell_quote(words, project, quoted)
     words.result(quoted.document())
     return Exit.DONE
@@ -101,13 +104,22 @@ def run(
     rehearse: Annotated[
         bool, typer.Option("--rehearse", help="On the simulated provider, in virtual time: predicts, spends nothing.")
     ] = False,
+    detached: Annotated[
+        bool, typer.Option("--detach", help="In a process of its own; returns when that really runs.")
+    ] = False,
+    notify: Notify = None,
     workspace: Here = HERE,
     json: Json = False,
 ) -> Exit:
     """Run or resume. Ctrl-C once drains, twice stops now."""
     if rehearse:
-        return tell_rehearsal(Words(json=json), workspace, name, budget=budget, narrowed=bool(only or limit))
-    return go(Words(json=json), workspace, name, budget=budget, yes=yes, only=only, limit=limit)
+        narrowed = bool(only or limit or detached or notify)
+        return tell_rehearsal(Words(json=json), workspace, name, budget=budget, narrowed=narrowed)
+    child = Child.here() if detached else None
+    if detached and child is None:
+        return detach()
+    words = Words(json=json)
+    return go(words, workspace, name, budget=budget, yes=yes, only=only, limit=limit, notify=notify, child=child)
 
 
 def go(
@@ -120,11 +132,14 @@ def go(
     only: str | None = None,
     limit: int | None = None,
     quote_only: bool = False,
+    notify: str | None = None,
+    child: Child | None = None,
 ) -> Exit:
     """Quote, then run unless only the quote was asked; tell how it ended."""
+    command = None if notify is None else parse(notify)
     place = Workspace(root=workspace)
-    held = find_budget(place.root, budget)
-    if not (quote_only or only or limit) and (result := rerun(place, name, held)) is not None:
+    held = budget_named(place, budget)
+    if not (quote_only or only or limit or notify) and (result := rerun(place, name, held)) is not None:
         words.say("complete: nothing to send")
         return _tell_ending(words, result, held)
     project = place.open(name, offline=quote_only)
@@ -134,27 +149,33 @@ def go(
         words.say(f"nothing was sent: judgerun run {project.name} --budget {held.name}, or say --yes here")
         words.result(quoted.document())
         return Exit.DONE
-    with Panel(words, project.name) as panel:
+    with Keeper(words, project, held, notify=command, child=child) as keeper:
+        with Panel(words, project.name, plain=child is not None) as panel:
 
-        def watch(seen: Watch) -> None:
-            panel.show(seen)
+            def watch(seen: Watch) -> None:
+                panel.show(seen)
+                keeper.watch(seen)
 
-        result = asyncio.run(
-            run_project(
-                project, budget=held, yes=yes, only=only, limit=limit, signals=True, watch=watch, log=words.event
+            result = asyncio.run(
+                run_project(
+                    project, budget=held, yes=yes, only=only, limit=limit, signals=True, watch=watch, log=keeper.log
+                )
             )
-        )
-    return _tell_ending(words, result, held)
+        keeper.ended(result)
+        return _tell_ending(words, result, held)
 
 
 def _tell_ending(words: Words, result: Result, budget: Budget) -> Exit:
-    """How a run ended; its code."""
-    tell_state(words, result.state)
-    if result.reason:
-        words.say(f"ended with {int(result.code)}: {result.reason}")
-    if result.code in NEXT and (result.code is not Exit.DONE or result.state.state == "complete"):
-        words.say("next: " + NEXT[result.code].format(name=result.state.experiment, budget=budget.name))
-    words.result(result.document())
+    """How a run ended; its code, also where whoever read along has gone."""
+    try:
+        tell_state(words, result.state)
+        if result.reason:
+            words.say(f"ended with {int(result.code)}: {result.reason}")
+        if result.code in NEXT and (result.code is not Exit.DONE or result.state.state == "complete"):
+            words.say("next: " + NEXT[result.code].format(name=result.state.experiment, budget=budget.name))
+        words.result(result.document())
+    except BrokenPipeError:
+        nowhere(1)
     return result.code
 
 
@@ -163,12 +184,15 @@ def tell_rehearsal(words: Words, workspace: Path, name: str, *, budget: str | No
     if narrowed:
         raise Refused(
             Problem(
-                "command line", "--rehearse", "a rehearsal is of the whole experiment", "leave out --only and --limit"
+                "command line",
+                "--rehearse",
+                "a rehearsal is of the whole experiment, here and now",
+                "leave out what else was asked",
             )
         )
     place = Workspace(root=workspace)
     project = place.open(name)
-    held = find_budget(place.root, budget)
+    held = budget_named(place, budget)
     found = rehearse_project(project, held, seed=project.experiment.seed, log=words.event)
     tell_state(words, found.result.state)
     document = found.document()

@@ -1,8 +1,7 @@
-"""Commands that watch and steer a run from any terminal: status, stop."""
+"""Commands that watch a run from any terminal: status."""
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -11,9 +10,9 @@ import typer
 from judgerun.api.project import Workspace
 from judgerun.api.stand import look
 from judgerun.api.state import State
-from judgerun.api.steering import ask_stop
+from judgerun.cli.hours import tell_lanes, tell_time
 from judgerun.cli.jobs import stands
-from judgerun.cli.options import HERE, BudgetName, Here, Json, Name
+from judgerun.cli.options import HERE, BudgetName, Here, Json
 from judgerun.cli.words import Words, plain, trouble
 from judgerun.errors import Exit, JudgerunError
 from judgerun.model.condition import short
@@ -21,8 +20,7 @@ from judgerun.model.condition import short
 
 def register(app: typer.Typer) -> None:
     """Add these commands."""
-    for command in (status, stop):
-        app.command()(command)
+    app.command()(status)
 
 
 def tell_state(words: Words, found: State) -> None:
@@ -63,18 +61,23 @@ def tell_state(words: Words, found: State) -> None:
         f"spent [{spend['low_usd']}, {spend['high_usd']}] USD{cap}: settled {spend['settled_usd']}, forfeited "
         f"{spend['forfeited_usd']}, held {spend['held_usd']}"
     )
+    for line in document["conditions"]:
+        if line["gate"] is not None:
+            words.say(f"stopped by a gate: {names[line['condition']]}: {line['gate']}")
     for job in document["jobs"]:
         since = datetime.fromtimestamp(job["since"], UTC).strftime("%Y-%m-%d %H:%M UTC")
         words.say(
             f"job {job['job']} at {job['provider']}: {job['calls']} calls of {job['model']} since {since}; "
             f"{stands(job['state'], job['told'])}"
         )
+    tell_lanes(words, document["lanes"])
     for process in document["processes"]:
         waits = ", ".join(f"{cause} {cells}" for cause, cells in process.get("waiting", {}).items()) or "nothing"
         words.say(
             f"process {process['pid']}: {process.get('in_flight', 0)} in flight, {process.get('calls_per_s', 0)} calls/s, "
             f"{process.get('tokens_per_s', 0)} tokens/s; waits for {waits}"
         )
+        tell_time(words, process)
         for provider, why in process.get("trouble", {}).items():
             words.say(f"{provider}: {plain(why)}; next try in {process['next_try_s'][provider]:.0f} s")
 
@@ -106,16 +109,4 @@ def status(
     if not names:
         words.say("nothing has run here yet")
     words.result(documents[0] if name else {"experiments": documents})
-    return Exit.DONE
-
-
-def stop(name: Name, workspace: Here = HERE, json: Json = False) -> Exit:
-    """Ask a running process to drain: calls in flight finish, nothing new is sent."""
-    words = Words(json=json)
-    project = Workspace(root=workspace).open(name)
-    asked = asyncio.run(ask_stop(project))
-    words.say(
-        f"asked {asked} process{'es' if asked != 1 else ''} to drain" if asked else f"no process runs {project.name}"
-    )
-    words.result({"experiment": project.name, "asked": asked})
     return Exit.DONE

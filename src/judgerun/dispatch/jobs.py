@@ -175,6 +175,10 @@ class Keeper:
                 while True:
                     try:
                         self._filler.sweep(tray)
+                        if self._room.pause.on and tray.size:
+                            self._filler.called(tray)
+                            await self._room.pause.over(tray.first.rank, tray)
+                            continue
                         if tray.called is None and not self._due(tray):
                             return
                         await self._filler.part(tray)

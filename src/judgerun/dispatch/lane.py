@@ -1,15 +1,20 @@
-"""Lanes: the slots and the pace of one provider, or of one model inside it; what a provider states; and the route through them."""
+"""Lanes: slots, width and pace of one provider, or of one model inside it; what a provider states; and the route through them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import random
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from judgerun.dispatch.breaker import Breaker
 from judgerun.dispatch.pace import MINUTE_S, Pace
+from judgerun.dispatch.pulse import Pulse
 from judgerun.dispatch.slots import Slots
 from judgerun.dispatch.waits import Waits
-from judgerun.model.lane import LaneSpec, Limit
+from judgerun.dispatch.width import Width
+from judgerun.model.lane import LaneSpec, Limit, lanes_in_force
+from judgerun.model.setting import Setting
 from judgerun.ports import Clock, Window
 
 _DEFAULT = LaneSpec(name="")
@@ -19,14 +24,19 @@ _PACED: Mapping[str, str] = {"requests": "requests", "tokens": "tokens", "input 
 """What is paced by which stated limit: whoever sends no more tokens than input tokens are allowed keeps to both."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Lane:
     """One pool of slots with its pace (None: no rate of ours) and the window that the cache keeps for it."""
 
     spec: LaneSpec
     slots: Slots
+    width: Width
     pace: Pace | None
     window: Window | None
+
+    def bounds(self) -> tuple[int, int]:
+        """How many slots it has as written, and how many of them may be used now."""
+        return self.width.ceiling, self.slots.size
 
 
 class Stated:
@@ -38,18 +48,26 @@ class Stated:
     """
 
     def __init__(self, name: str, pace: Pace) -> None:
+        self.name = name
         self.pace = pace
+        self.pulse = Pulse()
         self.version = 0  # raised when a turn that was given before is none any more
-        self._name = name
+        self._slots = 0  # of the widest route
         self._written: list[Mapping[str, int | None]] = []  # of each route that passes
         self._rates: dict[str, int] = {}
         self._told: set[str] = set()
 
-    def serve(self, specs: Iterable[LaneSpec]) -> None:
+    def serve(self, specs: Collection[LaneSpec]) -> None:
         """Stand on a route through lanes that are written so."""
         requests = [spec.requests_per_minute for spec in specs if spec.requests_per_minute]
         tokens = [spec.tokens_per_minute for spec in specs if spec.tokens_per_minute]
+        self._slots = max(self._slots, min(spec.concurrency for spec in specs))
         self._written.append({"requests": min(requests, default=None), "tokens": min(tokens, default=None)})
+
+    def clear(self) -> None:
+        """No route passes: they are told anew."""
+        self._slots = 0
+        self._written.clear()
 
     def learn(self, limits: Iterable[Limit]) -> list[str]:
         """Take in the limits of an answer; what is new in them, in words for people.
@@ -60,7 +78,7 @@ class Stated:
         stated: dict[str, int] = {}
         for limit in limits:
             if limit.remaining == 0 and limit.reset_s is not None:
-                self.pace.postpone(_until_one(limit, limit.reset_s))
+                self.pace.postpone(_until_one(limit, limit.reset_s), "token limit" if "tokens" in limit.unit else "rate limit")
                 self.version += 1
             unit, rate = _PACED.get(limit.unit), _per_minute(limit)
             if unit is not None and rate is not None:
@@ -73,7 +91,17 @@ class Stated:
         self.pace.keep(requests_per_minute=kept.get("requests"), tokens_per_minute=kept.get("tokens"))
         new = sorted(kept.keys() - self._told)
         self._told |= kept.keys()
-        return [f"{self._name}: the provider states {kept[unit]:,} {unit} a minute; no more are sent" for unit in new]
+        return [f"{self.name}: the provider states {kept[unit]:,} {unit} a minute; no more are sent" for unit in new]
+
+    def hold(self, seconds: float) -> None:
+        """An answer asked for patience: nothing is sent to the model for so long, and then at a rising rate."""
+        self.pace.postpone(seconds, "backoff")
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin at a rising rate; a turn that was given before is none any more."""
+        self.version += 1
+        self.pace.restart(self._slots)
 
     def _binds(self, unit: str, rate: int) -> bool:
         """Whether a rate is lower than what is written for any of the routes, or nothing is."""
@@ -98,27 +126,54 @@ def _per_minute(limit: Limit) -> int | None:
     return int(limit.limit * MINUTE_S / limit.window_s)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Route:
-    """What a call to one model passes: what its provider states, the model's own lane where there is one, the provider's lane."""
+    """What a call to one model passes: its provider's breaker, what that states, the model's own lane where there is one, the
+    provider's lane.
+    """
 
+    breaker: Breaker
     stated: Stated
     lanes: tuple[Lane, ...]
-    windows: tuple[Window, ...]
-    paced: tuple[Lane, ...]
-    timeout_s: float
-    attempts_max: int
-    batch_size: int
+    windows: tuple[Window, ...] = ()
+    paced: tuple[Lane, ...] = ()
+    timeout_s: float = 0.0
+    attempts_max: int = 0
+    batch_size: int = 0
+
+    def __post_init__(self) -> None:
+        self.settle()
+
+    def settle(self) -> None:
+        """Go by the lanes as they are now."""
+        lanes = self.lanes
+        self.stated.serve([lane.spec for lane in lanes])
+        self.windows = tuple(lane.window for lane in lanes if lane.window is not None)
+        self.paced = tuple(lane for lane in lanes if lane.pace is not None)
+        self.timeout_s = _written(lanes, "timeout_s")
+        self.attempts_max = _written(lanes, "attempts_max")
+        self.batch_size = _written(lanes, "batch_size")
 
 
 class Lanes:
     """All lanes of a run, made when first asked for. `ids` are the providers' names of the experiment's models."""
 
-    def __init__(self, specs: Mapping[str, LaneSpec], *, clock: Clock, waits: Waits, ids: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        specs: Mapping[str, LaneSpec],
+        *,
+        clock: Clock,
+        waits: Waits,
+        ids: Mapping[str, str],
+        rng: random.Random,
+    ) -> None:
         self._specs = specs
         self._ids = ids
         self._clock = clock
         self._waits = waits
+        self._rng = rng
+        self._rising = False
+        self._breakers: dict[str, Breaker] = {}
         self._lanes: dict[str, Lane] = {}
         self._stated: dict[tuple[str, str], Stated] = {}
         self._routes: dict[tuple[str, str], Route] = {}
@@ -133,31 +188,31 @@ class Lanes:
         outer = self._lane(provider, provider, None)
         own = f"{provider}/{model}"
         lanes = (self._lane(own, provider, model), outer) if own in self._specs else (outer,)
-        stated = self._state(provider, model)
-        stated.serve([lane.spec for lane in lanes])
-        return Route(
-            stated=stated,
-            lanes=lanes,
-            windows=tuple(lane.window for lane in lanes if lane.window is not None),
-            paced=tuple(lane for lane in lanes if lane.pace is not None),
-            timeout_s=_written(lanes, "timeout_s"),
-            attempts_max=_written(lanes, "attempts_max"),
-            batch_size=_written(lanes, "batch_size"),
-        )
+        route = Route(breaker=self._breaker(provider), stated=self._state(provider, model), lanes=lanes)
+        if self._rising:
+            route.stated.restart()
+        return route
 
     def _state(self, provider: str, model: str) -> Stated:
         place = provider, self._ids[model]
         if (stated := self._stated.get(place)) is None:
-            pace = Pace(clock=self._clock, waits=self._waits)
+            pace = Pace(clock=self._clock, waits=self._waits, rng=self._rng)
             stated = self._stated[place] = Stated(f"{provider}/{model}", pace)
         return stated
+
+    def _breaker(self, provider: str) -> Breaker:
+        if (breaker := self._breakers.get(provider)) is None:
+            breaker = self._breakers[provider] = Breaker(clock=self._clock, waits=self._waits, rng=self._rng)
+        return breaker
 
     def _lane(self, name: str, provider: str, model: str | None) -> Lane:
         if (lane := self._lanes.get(name)) is None:
             spec = self._specs.get(name) or LaneSpec(name=name)
+            slots = Slots(spec.concurrency, self._waits)
             lane = self._lanes[name] = Lane(
                 spec=spec,
-                slots=Slots(spec.concurrency, self._waits),
+                slots=slots,
+                width=Width(slots),
                 pace=self._pace(spec),
                 window=_window(spec, provider, model),
             )
@@ -169,9 +224,57 @@ class Lanes:
         return Pace(
             clock=self._clock,
             waits=self._waits,
+            rng=self._rng,
             requests_per_minute=spec.requests_per_minute,
             tokens_per_minute=spec.tokens_per_minute,
         )
+
+    def amend(self, settings: Iterable[Setting], *, since: int | None) -> list[str]:
+        """Go by what was set from now on; the names of the lanes that changed. What is under way keeps its slot and its turn."""
+        before, self._specs = self._specs, lanes_in_force(self._specs, settings, since=since)
+        changed = [name for name, spec in self._specs.items() if spec != before.get(name, LaneSpec(name=name))]
+        for name in changed:
+            if (lane := self._lanes.get(name)) is not None:
+                self._resettle(lane, self._specs[name])
+        if changed:
+            for stated in self._stated.values():
+                stated.clear()
+            for route in self._routes.values():
+                route.settle()
+        return changed
+
+    def _resettle(self, lane: Lane, spec: LaneSpec) -> None:
+        provider, _, model = spec.name.partition("/")
+        lane.spec = spec
+        lane.width.limit(spec.concurrency)
+        lane.window = _window(spec, provider, model or None)
+        if lane.pace is None:
+            lane.pace = self._pace(spec)
+        else:
+            lane.pace.keep(requests_per_minute=spec.requests_per_minute, tokens_per_minute=spec.tokens_per_minute)
+
+    def restart(self) -> None:
+        """Begin at a rising rate: a run starts, or nothing has been sent for a while."""
+        self._rising = True
+        for stated in self._stated.values():
+            stated.restart()
+
+    def forgive(self, *, uncounted: float, stopped: float) -> None:
+        """The machine was asleep for so many seconds that its clock did not count, and so many that it did: paces are further by
+        the first, and no outage is longer for the second.
+        """
+        for stated in self._stated.values():
+            stated.pace.forgive(uncounted)
+        for lane in self._lanes.values():
+            if lane.pace is not None:
+                lane.pace.forgive(uncounted)
+        for breaker in self._breakers.values():
+            breaker.forgive(stopped)
+
+    @property
+    def routes(self) -> Mapping[tuple[str, str], Route]:
+        """Those in use, by provider and model."""
+        return self._routes
 
     def width(self, models: Iterable[tuple[str, str]]) -> int:
         """The most calls that can be in flight at once, over these (provider, model) pairs."""
@@ -186,7 +289,9 @@ class Lanes:
         return total
 
     async def aclose(self) -> None:
-        """Stop all paces."""
+        """Stop all paces and breakers."""
+        for breaker in self._breakers.values():
+            await breaker.aclose()
         for stated in self._stated.values():
             await stated.pace.aclose()
         for lane in self._lanes.values():

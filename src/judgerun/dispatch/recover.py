@@ -1,18 +1,18 @@
-"""Recovery and the other things that a run does by the clock: calls that wait are called again, a stop that was asked is heard."""
+"""Recovery and the other things that a run does by the clock: calls that wait are called again, what a person asks is heard."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from judgerun.dispatch.health import Vigil
 from judgerun.dispatch.progress import WaitCause
 from judgerun.dispatch.room import Room
+from judgerun.dispatch.steer import Steer
 from judgerun.errors import Exit
 from judgerun.model.request import RequestKey
 
 TICK_S = 0.1
 """While anybody waits for money: how often other processes are thought of."""
 LOOK_S = 1.0
-"""How often `judgerun stop` is heard, and dead processes are looked for."""
+"""How often orders are heard, and dead processes are looked for."""
 
 
 async def recover(room: Room) -> None:
@@ -34,21 +34,21 @@ async def stranded(room: Room, key: RequestKey) -> str | None:
     return room.given.store.stranded(key)
 
 
-async def tick(room: Room, *, stop: Callable[[], None]) -> None:
+async def tick(room: Room, steer: Steer) -> None:
     """By the clock, until cancelled. Money and keys held by a process that died come back only when somebody looks."""
     clock, store, waiting = room.given.clock, room.given.store, room.progress.waiting
-    looked, asked = clock.now(), False
+    looked, vigil = clock.now(), Vigil(room)
     vain: str | None = None  # where all holds stood at the last look
     while True:
-        await clock.sleep(TICK_S if room.money.waiting else LOOK_S)
+        await vigil.sleep(TICK_S if room.money.waiting else LOOK_S)
         with room.contained():
             room.money.wake_all()
+            await vigil.look()
             if clock.now() - looked < LOOK_S:
                 continue
             looked = clock.now()
-            if not asked and store.stop_asked():
-                asked = True
-                stop()
+            room.hear()
+            steer.hear()
             if waiting["money"] or waiting["other process"]:
                 await recover(room)
             where = store.unattended() if _broke(room) else None
@@ -61,5 +61,5 @@ async def tick(room: Room, *, stop: Callable[[], None]) -> None:
 def _broke(room: Room) -> bool:
     """Whether all that this run still does is wait for money."""
     waiting = room.progress.waiting
-    others: tuple[WaitCause, ...] = ("slot", "rate", "backoff", "job")
+    others: tuple[WaitCause, ...] = ("slot", "rate", "backoff", "job", "paused")
     return bool(waiting["money"]) and not room.progress.in_flight and not any(waiting[cause] for cause in others)

@@ -1,4 +1,4 @@
-"""Slots: a semaphore that serves by plan order."""
+"""Slots: a semaphore that serves by plan order, and whose size may change while its slots are in use."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Slots:
 
     def __init__(self, size: int, waits: Waits) -> None:
         self.size = size
-        self.free = size
+        self.free = size  # below zero: so many more are in use than there are by now
         self._waits = waits
         self._heap: list[tuple[Rank, int, asyncio.Future[None]]] = []
         self._next = count()
 
     async def acquire(self, rank: Rank, waiter: Waiter) -> None:
         """Own a slot. Raises Ended when the wait lost its purpose."""
-        if self.free:  # then nobody waits: release serves all whom it can
+        if self.free > 0:  # then nobody waits: release serves all whom it can
             self.free -= 1
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -33,10 +33,24 @@ class Slots:
 
     def release(self) -> None:
         """Give a slot back, to the first in plan order that still waits."""
-        while self._heap:
-            turn = heapq.heappop(self._heap)[2]
-            if not turn.done():
-                turn.set_result(None)
-                return
         self.free += 1
         invariant(self.free <= self.size, "a slot was released twice")
+        self._serve()
+
+    def resize(self, size: int) -> None:
+        """Have so many slots from now on. Of those in use none is taken away: they are missing when they come back."""
+        self.free += size - self.size
+        self.size = size
+        self._serve()
+
+    @property
+    def saturated(self) -> bool:
+        """Whether all slots are in use and somebody waits for one."""
+        return self.free <= 0 and any(not turn.done() for _, _, turn in self._heap)
+
+    def _serve(self) -> None:
+        while self.free > 0 and self._heap:
+            turn = heapq.heappop(self._heap)[2]
+            if not turn.done():
+                self.free -= 1
+                turn.set_result(None)

@@ -81,6 +81,7 @@ class Tray:
     conditions: tuple[str, ...] = ()  # it waits for cells of many conditions: each is looked at when its turn comes
     scopes: tuple[Scope, ...] = ()
     stint: Stint = OUTSIDE
+    asks: str = ""
     _heap: list[Entry] = field(default_factory=list)
     _next: count[int] = field(default_factory=count)
 

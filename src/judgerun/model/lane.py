@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from judgerun.model.setting import Setting, in_force
+from judgerun.model.setting import Setting, Value, in_force
 
 Unit = Literal["requests", "tokens", "input tokens", "output tokens"]
 
@@ -39,6 +39,17 @@ class LaneSpec:
         }
         changed = replace(filed, **values)
         return filed if changed == filed else replace(changed, written=filed)
+
+    @property
+    def amendments(self) -> list[str]:
+        """What is in force in the place of what the file says, in words."""
+        pairs = ((key, getattr(self, key), getattr(self.filed, key)) for key in SETTABLE)
+        return [f"{key} = {limit(now)}, {limit(was)} in the file" for key, now, was in pairs if now != was]
+
+
+def limit(value: Value) -> str:
+    """A limit of a lane as a person writes it."""
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 SETTABLE = (

@@ -1,0 +1,101 @@
+"""Steer: what a person asks of this process from another terminal, heard through the events of the cache, and done here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from judgerun.dispatch.room import Room
+from judgerun.errors import Exit
+from judgerun.model.event import Event
+from judgerun.model.setting import Setting, read_setting
+from judgerun.ports import Order
+
+
+class Steer:
+    """Listens for one owner. An order names the owners to which it was given, so what was asked of earlier ones does not act."""
+
+    def __init__(self, room: Room, *, owner: int, pump: Callable[[], None]) -> None:
+        """`pump` has the scheduler look again, over lanes that may be wider now."""
+        self._room = room
+        self._owner = owner
+        self._pump = pump
+        self._budget = room.given.budget
+        self._settings: list[Setting] = []
+        self._heard = 0
+        self._since: int | None = None  # the newest event when it began to listen
+        self._paused_at = 0.0
+        self._until: float | None = None  # on the run's clock: when the drain has lasted long enough
+
+    def hear(self) -> None:
+        """Do what was asked since the last time."""
+        room = self._room
+        events = room.given.store.events(self._heard)
+        self._heard = events[-1].id if events else self._heard
+        if self._since is None:
+            self._since = self._heard
+        told = [read_setting(event.id, event.subject, event.detail) for event in events if event.kind == "set"]
+        if told:
+            self._settings += told
+            self._set()
+        for event in events:
+            if (event.kind, event.subject) == ("ask", room.given.experiment.name):
+                self._obey(event)
+        if self._until is not None and room.given.clock.now() >= self._until:
+            self._until = None
+            self._say("the drain took too long: what is in flight is forfeited")
+            room.abandon()
+
+    def _obey(self, event: Event) -> None:
+        said = json.loads(event.detail)
+        if self._owner not in said["owners"]:
+            return
+        by = said["by"]
+        match Order(said["what"]):
+            case Order.PAUSE:
+                self._begin_pause(by)
+            case Order.UNPAUSE:
+                self._end_pause(by)
+            case Order.STOP:
+                self._say(f"asked to stop by {by}: nothing new is sent, calls in flight finish")
+                if said["until"] is not None:
+                    clock = self._room.given.clock
+                    self._until = clock.now() + said["until"] - clock.wall()
+                self._room.halt(Exit.INTERRUPTED, "interrupted")
+            case Order.NOW:
+                self._say(f"asked to stop at once by {by}: what is in flight is forfeited")
+                self._room.halt(Exit.INTERRUPTED, "interrupted")
+                self._room.abandon()
+
+    def _begin_pause(self, by: str) -> None:
+        room = self._room
+        if not room.pause.on:
+            self._paused_at = room.given.clock.now()
+            room.pause.begin()
+            self._say(f"paused by {by}: nothing new is sent, calls in flight finish; judgerun unpause")
+
+    def _end_pause(self, by: str) -> None:
+        room = self._room
+        if room.pause.on:
+            room.lanes.forgive(uncounted=0.0, stopped=room.given.clock.now() - self._paused_at)
+            room.lanes.restart()
+            room.pause.end()
+            self._say(f"unpaused by {by}")
+            self._pump()
+
+    def _set(self) -> None:
+        """Run by what was set. What the ledger lets through is not asked here: it reads the caps for itself."""
+        room, before = self._room, {str(cap): cap.limit for cap in self._budget.caps}
+        self._budget = self._budget.amended(self._settings, since=self._since)
+        for cap in self._budget.caps:
+            if cap.limit != before[str(cap)]:
+                self._say(f"the cap {cap} of budget {self._budget.name} is now {cap.told(cap.limit)}")
+            if cap.limit > before[str(cap)]:
+                room.refill(str(cap))
+        for lane in room.lanes.amend(self._settings, since=self._since):
+            self._say(f"lane {lane} goes by what was set")
+        room.money.wake_all()
+        self._pump()
+
+    def _say(self, words: str) -> None:
+        self._room.progress.news.append(words)
