@@ -32,7 +32,6 @@ from judgerun.plan.quote import Line, lanes_of
 from judgerun.store.snapshot import Snapshot
 from judgerun.table.gate import stopped
 
-
 WORLD = World()
 """This machine."""
 
