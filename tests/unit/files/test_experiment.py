@@ -9,7 +9,7 @@ import pytest
 from fakes.desk import ITEMS, MINIMAL, write_experiment
 from judgerun.errors import Refused
 from judgerun.files.experiment import Loaded, load_experiment
-from judgerun.model.experiment import Chat, Fold, Join, Pair, Retrieve
+from judgerun.model.experiment import Chat, Fold, Gate, Join, Pair, Retrieve
 
 FULL = Path(__file__).parent / "full" / "experiment.toml"
 HEAD, STAGE = MINIMAL.split("[[stage]]")
@@ -221,6 +221,10 @@ BAD: list[tuple[str, str, str, str]] = [
     ("parse =", 'gold = "g"\nparse =', "stage.rate.gold", "no gold 'g'"),
     ("parse =", "gate = { truncate = 0.1 }\nparse =", "stage.rate.gate.truncate", "did you mean 'truncated'"),
     ("parse =", "gate = { truncated = 10 }\nparse =", "stage.rate.gate.truncated", "no share"),
+    ("parse =", "gate = { after = 9 }\nparse =", "stage.rate.gate", "no limit"),
+    ("parse =", "gate = { length = 0.2 }\nparse =", "stage.rate.gate.length", "output_tokens_expected"),
+    ("parse =", "gate = { cost = 0.5 }\nparse =", "stage.rate.gate.cost", "below 1"),
+    ("parse =", "gate = { difference = 15 }\nparse =", "stage.rate.gate.difference", "no share"),
     ("parse =", 'write = "a.txt"\nparse =', "stage.rate.write", "form"),
     ("parse =", 'write = "../a.csv"\nparse =', "stage.rate.write", "results"),
     ("parse =", 'write = "{tier}.csv"\nparse =', "stage.rate.write", "no coordinate"),
@@ -247,6 +251,17 @@ def test_a_wrong_key_is_named_with_what_is_right(tmp_path: Path, old: str, new: 
     assert [text for text in told if f": {place}" in text and word in text], told
     assert all(text.startswith(str(path)) for text in told)
     assert "secret" not in "".join(told)
+
+
+def test_a_gate_has_shares_a_factor_and_a_difference(tmp_path: Path) -> None:
+    """All limits together; a length may be expected by the pattern of an arm alone."""
+    gate = "gate = { truncated = 0.1, length = 0.2, cost = 2, difference = 0.15, after = 30 }"
+    expects = '[stage.at."m/ask"]\noutput_tokens_expected = 40\n'
+    path = write_experiment(tmp_path, MINIMAL.replace("parse =", f"{gate}\nparse =", 1) + expects)
+    (stage,) = load(path).experiment.stages
+    assert isinstance(stage, Chat)
+    limits = {"truncated": 0.1, "length": 0.2}
+    assert stage.arms[0].settings.gate == Gate(limits=limits, cost=2.0, difference=0.15, after=30)
 
 
 FOLD = '[[stage]]\nname = "f"\nkind = "fold"\nfrom = "rate"\n'
