@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from judgerun.model.experiment import Deployment, Model
 from judgerun.model.kept import Cell, Kept, Lost
@@ -115,6 +115,7 @@ class FakeFlow:
         self.outcomes: dict[tuple[str, str], Kept | Lost] = {}  # (condition, id)
         self.abandoned: list[tuple[str, str]] = []
         self.cells: dict[tuple[str, str], Cell] = {}
+        self.failovers: dict[str, Model] = {}  # by the model whose cells they take
 
     def take(self, *, blocks: int | None = None) -> Cell | None:
         """The next ready cell in plan order; rows are opened one by one, at most `blocks` of them."""
@@ -164,6 +165,17 @@ class FakeFlow:
                     rank=(row, 1, place_of_arm),
                 )
             )
+
+    def divert(self, cell: Cell) -> Cell | None:
+        """The same cell at another model, where one is named for its own."""
+        other = self.failovers.get(cell.model)
+        if other is None:
+            return None
+        payload = {**cell.request.payload, "model": other.model}
+        made = build(
+            cell.request.kind, payload, deployment=other.provider.key_part, adapter="openai/1", draw=cell.request.draw
+        )
+        return replace(cell, provider=other.provider.name, model=other.name, request=made)
 
     def counts(self) -> tuple[Counts, ...]:
         """How the cells that exist so far stand."""

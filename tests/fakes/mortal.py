@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from math import inf
 
 from judgerun.ledger.budget import Budget, Leaf
 from judgerun.ledger.entry import Amount, Decision, EntryKind
@@ -226,7 +227,7 @@ def over_cap(store: Inline, budget: Budget) -> list[str]:
         " settled_calls + forfeited_calls + held_calls from account"
     ).fetchall()
     found = []
-    for cap in budget.caps:
+    for cap in budget.amended(store._reader.settings(inf)).caps:
         place = {"nanos": 6, "calls": 7}[cap.unit]
         spent = sum(row[place] for row in rows if cap.covers(Leaf(*row[:6]), row[5]))
         if cap.kind != "day" and spent > cap.limit:

@@ -50,6 +50,7 @@ class Profile:
     cap_field: str | None = None  # body field of the output cap, where a built-in server has another than its dialect
     answer: tuple[str, ...] = ("content",)  # RULES by which the answer is found in a reply, in order
     doubtful: frozenset[int] = GATEWAY  # error statuses that may have been charged
+    overload: frozenset[int] = frozenset({503, 529})  # error statuses that say that too much is asked at once
     weights: str | None = None  # digest of weights and configuration of a local model: part of its request keys
     input_limit: int | None = None  # tokens that the model reads; what is beyond is cut and counted
     parameters: frozenset[str] = field(default_factory=frozenset)  # model keys that the adapter can send

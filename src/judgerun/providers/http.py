@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import defaultdict, deque
 from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from judgerun.model.reply import Billable, Cause, Failure
 from judgerun.providers.secrets import Scrub
 from judgerun.providers.wire import BODY_BYTES_MAX, WireCall, WireReply
 
+LATE_S = 5.0
+"""A timer that rings so much too late did not ring at its time because nothing ran."""
 LARGE_BYTES = 2**20
 CONNECT_S = 30.0
 KEEP_ALIVE_S = 4.0
@@ -77,6 +80,11 @@ class Deadlines:
         if not self._ends:
             self._arm(None)
 
+    def shift(self, seconds: float) -> None:
+        """Every block that is open has so many seconds more."""
+        self._ends = {deadline: end + seconds for deadline, end in self._ends.items()}
+        self._arm(min(self._ends.values(), default=None))
+
     def _arm(self, end: float | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
@@ -84,6 +92,9 @@ class Deadlines:
 
     def _ring(self) -> None:
         end = asyncio.get_running_loop().time()
+        if self._timer is not None and end - self._timer.when() > LATE_S:
+            self._arm(end + LATE_S)  # the process did not run: whoever sees for how long says so in this time
+            return
         for deadline in [deadline for deadline, at in self._ends.items() if at <= end]:
             del self._ends[deadline]
             deadline.reschedule(end)
@@ -123,6 +134,13 @@ class _Connector(aiohttp.TCPConnector):
         connection = await super().connect(req, traces, timeout)
         _CURRENT.get().connected()
         return connection
+
+    def drop(self) -> None:
+        """Close the connections that nobody uses now."""
+        held, self._conns = self._conns, defaultdict(deque)
+        for idle in held.values():
+            for protocol, _ in idle:
+                protocol.close()
 
     async def _create_connection(
         self, req: aiohttp.ClientRequest, traces: list[Any], timeout: aiohttp.ClientTimeout
@@ -237,6 +255,12 @@ class Http:
                 raise_for_status=False,
             )
         return self._session
+
+    def reset(self, asleep: float) -> None:
+        """Drop idle connections; exchanges that are open have so many seconds more."""
+        self._deadlines.shift(asleep)
+        if self._session is not None and isinstance(self._session.connector, _Connector):
+            self._session.connector.drop()
 
     async def aclose(self) -> None:
         """Close the connections; a second time is nothing."""

@@ -184,6 +184,9 @@ class Local:
         """Its own tokenizer counts when it embeds, and tells what it cut."""
         return None
 
+    def reset(self, asleep: float) -> None:
+        """It has no connections, and a computation slept along."""
+
     async def aclose(self) -> None:
         """Let the thread go; a computation that is running ends by itself."""
         self._thread.shutdown(wait=False, cancel_futures=True)

@@ -111,6 +111,10 @@ class Remote:
         wire = await self._http.send(tokenize.ask(request), headers={}, timeout_s=COUNT_S)
         return None if isinstance(wire, Failure) else tokenize.told(wire)
 
+    def reset(self, asleep: float) -> None:
+        """Drop the connections that idle, and give calls in flight the time that passed."""
+        self._http.reset(asleep)
+
     async def aclose(self) -> None:
         """Close the connections."""
         await self._http.aclose()

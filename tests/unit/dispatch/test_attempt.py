@@ -64,6 +64,9 @@ class Line:
     def abandon(self, cell: Cell) -> None:
         self.abandoned.append(cell.id)
 
+    def divert(self, cell: Cell) -> Cell | None:
+        return None
+
     def counts(self) -> tuple[Counts, ...]:
         return ()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from itertools import pairwise
 
 import pytest
@@ -20,7 +21,7 @@ DAY = 86_400.0
 def lanes(*specs: LaneSpec) -> Lanes:
     """Lanes of two models and of a second name of the first."""
     ids = {"a": "id-a", "b": "id-b", "again": "id-a"}
-    return Lanes({spec.name: spec for spec in specs}, clock=LoopClock(), waits=waits(), ids=ids)
+    return Lanes({spec.name: spec for spec in specs}, clock=LoopClock(), waits=waits(), ids=ids, rng=random.Random(1))
 
 
 def requests(limit: int, *, window: float | None = MINUTE, remaining: int | None = None) -> Limit:
