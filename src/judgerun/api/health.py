@@ -13,7 +13,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
+import orjson
+
+from judgerun.api.heartbeat import judged
 from judgerun.api.project import Workspace, snapshot
+from judgerun.api.seat import heartbeats
 from judgerun.errors import JudgerunError, Problem, Refused
 from judgerun.files.workspace import list_budgets, list_experiments
 from judgerun.providers.open import problems
@@ -43,7 +47,7 @@ def needed(workspace: Workspace) -> Path:
 
 def examine(workspace: Workspace) -> list[Sign]:
     """Every sign, in a fixed order."""
-    return [*_machine(workspace), *_cache(workspace), *_experiments(workspace)]
+    return [*_machine(workspace), *_cache(workspace), *_processes(workspace), *_experiments(workspace)]
 
 
 def _machine(workspace: Workspace) -> Iterator[Sign]:
@@ -98,6 +102,23 @@ def _jobs(path: Path) -> Iterator[Sign]:
         says = f"{len(own)} open at {', '.join(sorted({provider for provider, _ in own}))}"
         says += f"; no process collects {left} of them: judgerun run {experiment}" if left else ""
         yield Sign(f"jobs of {experiment}", "warn" if left else "good", says)
+
+
+def _processes(workspace: Workspace) -> Iterator[Sign]:
+    """What the heartbeats of processes say: one that stopped beating without an end is hung or dead."""
+    found = heartbeats(workspace.root)
+    if not found:
+        return
+    with snapshot(workspace.cache) as view:
+        alive = {owner.id for owner in view.owners() if owner.alive} if view is not None else set()
+    for path in found:
+        what = f"process of {path.parent.name}"
+        try:
+            good, says = judged(orjson.loads(path.read_bytes()), now=time.time(), alive=alive)
+        except (OSError, orjson.JSONDecodeError, KeyError) as error:
+            yield Sign(what, "warn", f"its heartbeat {path} cannot be read: {type(error).__name__}")
+            continue
+        yield Sign(what, "good" if good else "warn", says)
 
 
 def _experiments(workspace: Workspace) -> Iterator[Sign]:

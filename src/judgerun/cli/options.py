@@ -14,6 +14,10 @@ BudgetName = Annotated[
     str | None, typer.Option("--budget", metavar="B", help="May be left out when there is only one.")
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Consent to spend above the budget's confirm_above.")]
+Notify = Annotated[
+    str | None,
+    typer.Option("--notify", metavar="CMD", help="Run CMD, with a JSON summary on stdin, when something happened."),
+]
 
 HERE = Path()
 

@@ -39,6 +39,13 @@ def plain(text: str) -> str:
     return _CONTROL.sub(lambda match: f"\\x{ord(match.group()):02x}", text)
 
 
+def nowhere(number: int) -> None:
+    """From now on, what is written to a standard stream is dropped: nobody reads it any more."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, number)
+    os.close(null)
+
+
 class _Lines:
     """Where the log of a run goes: one line for each event."""
 
@@ -46,8 +53,11 @@ class _Lines:
         self._console = console
 
     def info(self, line: str) -> None:
-        """Print a line; a live panel stays below it."""
-        self._console.print(line, markup=False)
+        """Print a line; a live panel stays below it. Whoever read along may have gone: a run goes on without."""
+        try:
+            self._console.print(line, markup=False)
+        except OSError:
+            nowhere(2)
 
 
 def _line(_: Any, __: str, event: MutableMapping[str, Any]) -> str:
@@ -104,6 +114,11 @@ class Words:
             text = orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()
             sys.stdout.write(scrub(text) + "\n")
             sys.stdout.flush()
+
+    def line(self, value: Any) -> None:
+        """The object in one line, of a `--json` that tells many."""
+        sys.stdout.write(scrub(orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS).decode()) + "\n")
+        sys.stdout.flush()
 
     def error(self, error: BaseException) -> Exit:
         """Say what went wrong and return the exit code."""
