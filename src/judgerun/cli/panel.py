@@ -34,11 +34,12 @@ JOBS_MAX = 8
 class Panel:
     """Use as a context; `show` each second. On a terminal the panel stands below the log and is gone when the run ends."""
 
-    def __init__(self, words: Words, name: str) -> None:
+    def __init__(self, words: Words, name: str, *, plain: bool = False) -> None:
+        """`plain`: lines, on a terminal too."""
         self._words = words
         self._name = name
         self._shown = 0
-        live = sys.stderr.isatty() and not words.json
+        live = sys.stderr.isatty() and not words.json and not plain
         self._live = Live(console=words.err, refresh_per_second=4, transient=True) if live else None
         self._before: tuple[float, int] | None = None
         self._rate = 0.0
