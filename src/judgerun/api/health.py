@@ -17,7 +17,11 @@ import orjson
 
 from judgerun.api.heartbeat import judged
 from judgerun.api.project import Workspace, snapshot
+<<<<<<< ours
 from judgerun.api.seat import heartbeats
+=======
+from judgerun.api.sockets import wrong as sockets_wrong
+>>>>>>> theirs
 from judgerun.errors import JudgerunError, Problem, Refused
 from judgerun.files.workspace import list_budgets, list_experiments
 from judgerun.providers.open import problems
@@ -58,12 +62,9 @@ def _machine(workspace: Workspace) -> Iterator[Sign]:
     free = shutil.disk_usage(next(folder for folder in (root, *root.parents) if folder.is_dir())).free
     yield Sign("disk", "good" if free >= DISK_FREE_MIN else "warn", f"{free >> 20} MiB free")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    advice = (
-        ""
-        if soft >= FILES_MIN
-        else f"; raise it for more than {soft // 2} calls in flight: ulimit -n {min(hard, 65536)}"
-    )
-    yield Sign("open files", "good" if soft >= FILES_MIN else "warn", f"at most {soft}{advice}")
+    most = "without a limit" if hard == resource.RLIM_INFINITY else f"up to {hard}"
+    low = hard != resource.RLIM_INFINITY and hard < FILES_MIN
+    yield Sign("open files", "warn" if low else "good", f"at most {soft}; a run raises that to what its lanes need, {most}")
     wall = datetime.fromtimestamp(time.time(), UTC)
     yield Sign("clock", "good" if wall.year >= YEAR_MIN else "bad", wall.isoformat(timespec="seconds"))
     yield Sign("workspace", "good" if os.access(workspace.root, os.W_OK) else "bad", str(workspace.root.resolve()))
@@ -132,6 +133,9 @@ def _experiments(workspace: Workspace) -> Iterator[Sign]:
             yield Sign(f"experiment {name}", "warn", str(error).splitlines()[0])
             continue
         wrong = problems(project.deployments, project.experiment.models, workspace.environ)
+        sockets = sockets_wrong(project)
+        if sockets is not None:
+            yield Sign(f"experiment {name}", "bad", f"{sockets.wrong}: {sockets.right}")
         for problem in wrong:
             yield Sign(f"experiment {name}", "warn", f"{problem.place} {problem.wrong}")
         if not wrong:

@@ -14,6 +14,7 @@ from judgerun.api.escalation import told
 from judgerun.api.gates import failed_limit, quote_first, rule
 from judgerun.api.project import Project, load, weights_pins
 from judgerun.api.quoting import Quoted, quote
+from judgerun.api.sockets import ready
 from judgerun.api.stand import Ended, keep
 from judgerun.api.state import Result, State, state
 from judgerun.api.steering import budget_named
@@ -88,6 +89,8 @@ async def run(
     held = budget if isinstance(budget, Budget) else budget_named(project.workspace, budget)
     with pointing(project.loaded.path):
         providers = connect(project.deployments, project.experiment.models, project.workspace.environ)
+    if not world.inline:
+        ready(project)
     whole = only is None and limit is None and narrow is None and escalation is None
     quoted = quote(project, held, only=only, limit=limit, escalation=escalation)
     if escalation is not None:

@@ -278,15 +278,7 @@ class Lanes:
 
     def width(self, models: Iterable[tuple[str, str]]) -> int:
         """The most calls that can be in flight at once, over these (provider, model) pairs."""
-        by_provider: dict[str, set[str]] = {}
-        for provider, model in models:
-            by_provider.setdefault(provider, set()).add(model)
-        total = 0
-        for provider, names in by_provider.items():
-            outer = self._specs.get(provider, _DEFAULT).concurrency
-            inner = [self._specs.get(f"{provider}/{name}") for name in sorted(names)]
-            total += min(outer, sum(outer if spec is None else spec.concurrency for spec in inner))
-        return total
+        return width(self._specs, models)
 
     async def aclose(self) -> None:
         """Stop all paces and breakers."""
@@ -297,6 +289,19 @@ class Lanes:
         for lane in self._lanes.values():
             if lane.pace is not None:
                 await lane.pace.aclose()
+
+
+def width(specs: Mapping[str, LaneSpec], models: Iterable[tuple[str, str]]) -> int:
+    """The most calls that can be in flight at once through lanes written so, over these (provider, model) pairs."""
+    by_provider: dict[str, set[str]] = {}
+    for provider, model in models:
+        by_provider.setdefault(provider, set()).add(model)
+    total = 0
+    for provider, names in by_provider.items():
+        outer = specs.get(provider, _DEFAULT).concurrency
+        inner = [specs.get(f"{provider}/{name}") for name in sorted(names)]
+        total += min(outer, sum(outer if spec is None else spec.concurrency for spec in inner))
+    return total
 
 
 def _window(spec: LaneSpec, provider: str, model: str | None) -> Window | None:

@@ -1,0 +1,1 @@
+"""Cells that are asked again under higher caps, and by other models."""
