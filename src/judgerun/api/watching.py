@@ -46,9 +46,7 @@ class Watch:
     def counts(self) -> tuple[Counts, ...]:
         """How the cells stand, those that are not opened yet among the pending."""
         whole = ((count, self.planned(count)) for count in self.flow.counts())
-        return tuple(
-            replace(count, planned=cells, pending=cells - count.done - count.failed) for count, cells in whole
-        )
+        return tuple(replace(count, planned=cells, pending=cells - count.done - count.failed) for count, cells in whole)
 
     def left(self) -> Iterator[Open]:
         """What is still to be asked of the lanes whose providers are not closed."""
@@ -77,7 +75,9 @@ async def saying(
             now = clock.now()
             tell()
             watched.progress.left = eta.step(watched.progress.hours, watched.left(), now)
-            await watched.cache.progress(orjson.dumps({**live(watched.progress, now), "counts": _counts(watched)}).decode())
+            await watched.cache.progress(
+                orjson.dumps({**live(watched.progress, now), "counts": _counts(watched)}).decode()
+            )
             if watch is not None:
                 watch(replace(watched, now=now))
 
@@ -96,6 +96,7 @@ def live(progress: Progress, now: float) -> Mapping[str, Any]:
     calls, tokens = progress.rates(now)
     troubles = progress.troubles(now)
     return {
+        "paused": progress.paused,
         "in_flight": progress.in_flight,
         "calls_per_s": round(calls, 2),
         "tokens_per_s": round(tokens, 1),

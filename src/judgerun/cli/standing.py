@@ -1,26 +1,14 @@
-"""Commands that watch a run from any terminal: status."""
+"""How an experiment stands, in words for people."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated
 
-import typer
-
-from judgerun.api.project import Workspace
-from judgerun.api.stand import look
 from judgerun.api.state import State
 from judgerun.cli.hours import tell_lanes, tell_time
 from judgerun.cli.jobs import stands
-from judgerun.cli.options import HERE, BudgetName, Here, Json
-from judgerun.cli.words import Words, plain, trouble
-from judgerun.errors import Exit, JudgerunError
+from judgerun.cli.words import Words, plain
 from judgerun.model.condition import short
-
-
-def register(app: typer.Typer) -> None:
-    """Add these commands."""
-    app.command()(status)
 
 
 def tell_state(words: Words, found: State) -> None:
@@ -74,39 +62,10 @@ def tell_state(words: Words, found: State) -> None:
     for process in document["processes"]:
         waits = ", ".join(f"{cause} {cells}" for cause, cells in process.get("waiting", {}).items()) or "nothing"
         words.say(
-            f"process {process['pid']}: {process.get('in_flight', 0)} in flight, {process.get('calls_per_s', 0)} calls/s, "
+            f"process {process['pid']}: {'paused; ' * process.get('paused', False)}{process.get('in_flight', 0)} in flight, "
+            f"{process.get('calls_per_s', 0)} calls/s, "
             f"{process.get('tokens_per_s', 0)} tokens/s; waits for {waits}"
         )
         tell_time(words, process)
         for provider, why in process.get("trouble", {}).items():
             words.say(f"{provider}: {plain(why)}; next try in {process['next_try_s'][provider]:.0f} s")
-
-
-def status(
-    name: Annotated[
-        str | None, typer.Argument(metavar="[EXP]", help="An experiment; all that ran here when left out.")
-    ] = None,
-    budget: BudgetName = None,
-    workspace: Here = HERE,
-    json: Json = False,
-) -> Exit:
-    """How it stands, from any terminal while it runs. Always exits 0."""
-    words = Words(json=json)
-    place = Workspace(root=workspace)
-    names = [name] if name else place.ran()
-    documents: list[dict[str, object]] = []
-    for one in names:
-        try:
-            found = look(place, one, budget)
-        except (
-            JudgerunError
-        ) as error:  # told, and no more: whoever watches a run must not be stopped by a file being edited
-            words.log(str(error))
-            documents.append({"experiment": one, "error": trouble(error)})
-            continue
-        tell_state(words, found)
-        documents.append(found.document())
-    if not names:
-        words.say("nothing has run here yet")
-    words.result(documents[0] if name else {"experiments": documents})
-    return Exit.DONE

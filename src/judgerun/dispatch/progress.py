@@ -89,6 +89,7 @@ class Bearing:
 class Progress:
     """Counters of one run, updated in place. Times are monotonic seconds of the run's clock."""
 
+    paused: bool = False  # by a person
     in_flight: int = 0  # attempts whose bytes may have left and whose close is not durable
     open_work: int = 0  # cells (or batches of them) taken from the flow and not yet resolved or dropped
     calls: int = 0  # attempts closed

@@ -72,6 +72,7 @@ class Steer:
         if not room.pause.on:
             self._paused_at = room.given.clock.now()
             room.pause.begin()
+            room.progress.paused = True
             self._say(f"paused by {by}: nothing new is sent, calls in flight finish; judgerun unpause")
 
     def _end_pause(self, by: str) -> None:
@@ -80,6 +81,7 @@ class Steer:
             room.lanes.forgive(uncounted=0.0, stopped=room.given.clock.now() - self._paused_at)
             room.lanes.restart()
             room.pause.end()
+            room.progress.paused = False
             self._say(f"unpaused by {by}")
             self._pump()
 
