@@ -17,11 +17,8 @@ import orjson
 
 from judgerun.api.heartbeat import judged
 from judgerun.api.project import Workspace, snapshot
-<<<<<<< ours
 from judgerun.api.seat import heartbeats
-=======
 from judgerun.api.sockets import wrong as sockets_wrong
->>>>>>> theirs
 from judgerun.errors import JudgerunError, Problem, Refused
 from judgerun.files.workspace import list_budgets, list_experiments
 from judgerun.providers.open import problems

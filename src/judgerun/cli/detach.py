@@ -6,10 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-<<<<<<< ours
 from collections.abc import Iterable
-=======
->>>>>>> theirs
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -106,20 +103,12 @@ def outlive(output: Path | None) -> None:
     SIGHUP ignored (nohup) is left alone.
     """
 
-<<<<<<< ours
     terminals = [number for number in (1, 2) if os.isatty(number)]  # of one that is gone nobody can say that it was one
 
     def gone(number: int, frame: FrameType | None) -> None:
         # A second one must not be taken for a second Ctrl-C, which forfeits.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         withdraw(terminals, output)
-=======
-    def gone(number: int, frame: FrameType | None) -> None:
-        signal.signal(
-            signal.SIGHUP, signal.SIG_IGN
-        )  # a second one must not be taken for a second Ctrl-C, which forfeits
-        withdraw(output, all_of_them=False)
->>>>>>> theirs
         os.kill(os.getpid(), signal.SIGTERM)
 
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
