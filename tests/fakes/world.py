@@ -257,6 +257,8 @@ class World:
         lanes: Mapping[str, LaneSpec] | None = None,
         rows: int | None = None,
         surveyed: Sequence[Counts] = (),
+        began: Callable[[Run], None] = lambda run: None,
+        progress: Progress | None = None,
     ) -> Outcome:
         """One process, from opening the cache to its end. Whatever it was doing when it was killed stops there."""
         mortal = mortal or Mortal()
@@ -269,7 +271,7 @@ class World:
             for name, provider in connect(deployments.values(), models.values(), {}).items()
         }
         flow = self.flow(store.lookup, self.knobs.rows if rows is None else rows)
-        progress = Progress()
+        progress = progress or Progress()
         run = Run(
             flow,
             store=store,
@@ -285,6 +287,7 @@ class World:
             gates=self.gate,
             surveyed=surveyed,
         )
+        began(run)
         token = _PROCESS.set(next(_numbers))
         handles = [asyncio.get_running_loop().call_later(at, run.stop) for at in stops]
         ending: Ending | None = None

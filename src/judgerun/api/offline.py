@@ -50,10 +50,12 @@ def view(project: Project) -> Snapshot:
     return Snapshot.open(path)
 
 
-def audit(project: Project) -> tuple[Audit, Path]:
-    """Audit the experiment and write audits/EXP/; the audit and that folder."""
+def audit(project: Project, *, present: bool = True) -> tuple[Audit, Path]:
+    """Audit the experiment and write audits/EXP/; the audit and that folder. It is of what is in force now; without `present`,
+    as its newest seal has it.
+    """
     with view(project) as held:
-        return _audited(project, gather(project, held))
+        return _audited(project, gather(project, held, present=present))
 
 
 def _audited(project: Project, gathered: Gathered) -> tuple[Audit, Path]:
@@ -78,6 +80,8 @@ def stated(project: Project, gathered: Gathered) -> Stated:
         prices=project.sheet.version,
         files=files(project),
         code=f"judgerun {version('judgerun')}",
+        lanes=gathered.evidence.lanes,
+        escalation=gathered.plans[-1].event if gathered.plans else 0,
     )
 
 
@@ -88,7 +92,7 @@ def seal(project: Project, *, because: str | None = None) -> tuple[str, Audit]:
     returned with an empty digest: nothing is sealed.
     """
     with view(project) as held:
-        gathered = gather(project, held)
+        gathered = gather(project, held, present=True)
     found, _ = _audited(project, gathered)  # of the very state that is sealed
     pending = sum(count.pending for count in gathered.evidence.counts)
     if pending and not (because or "").strip():
@@ -119,6 +123,7 @@ def verify(project: Project) -> Verified:
         # A later price or version of the program is told; it does not break what was sealed.
         kept = Stated(plan=today.plan, prices="", files=today.files, code="")
         checked = seals.verify(held, project.name, today=kept)
+        later = project.plans(held)[len(gathered.plans) :]
     if checked is None:
         raise Refused(Problem(project.name, "verify", "there is no seal", f"judgerun seal {project.name}"))
     told = checked.seal.stated
@@ -129,6 +134,7 @@ def verify(project: Project) -> Verified:
     ]
     notes += [f"{checked.later_entries} entries came after the seal"] if checked.later_entries else []
     notes += [f"{checked.later_replies} replies came after the seal"] if checked.later_replies else []
+    notes += [f"an escalation came after the seal: {plan}{f' ({plan.because})' * bool(plan.because)}" for plan in later]
     wrong, old = _results(project, gathered, checked.seal.digest)
     return Verified(seal=checked, notes=(*notes, *old), wrong=(*map(str, checked.differences), *wrong))
 

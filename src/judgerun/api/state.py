@@ -41,7 +41,7 @@ class State:
     budget: Budget | None
     live: tuple[Live, ...] = ()
     marks: tuple[int | float, ...] | None = None  # of the view that was surveyed; None where the counts are of no view
-    told: tuple[Mapping[str, Any], ...] = ()  # what processes last said that were not ended properly, dead ones included
+    told: tuple[Mapping[str, Any], ...] = ()  # last words of processes that have not left
     jobs: tuple[KeptJob, ...] = ()  # in the batch lane, that have not ended
     gates: Mapping[str, str] = field(default_factory=dict)  # conditions that a gate has stopped -> why
 

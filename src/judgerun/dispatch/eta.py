@@ -1,7 +1,7 @@
 """Eta: how long a run will still take, by what its lanes lately did with their slots; arithmetic, it reads no clock.
 
 A cell costs its lane so many slot-seconds: all that its slots lately spent, waits for limits, money and backoffs included, over
-the cells that were answered meanwhile. What slots spend without work of their own (`IDLE` in hours.py) is no cost. Cells left,
+the cells that were answered meanwhile. What slots spend without work of their own (`IDLE` in hours.py) is no cost, nor are slots that were cut. Cells left,
 times the cost of one, over the slots that may be used now, is the time that the lane still needs. Both sums fade, with `FADE_S`
 or twice the time of a call, whichever is longer; so the estimate follows a provider that becomes slow, even while it answers
 nothing: time is spent, and no cell is answered.
@@ -77,14 +77,17 @@ class _Recent:
         """Slot-seconds of a cell; None before there was one."""
         if self.answered <= 0:
             return None
-        return sum(seconds for cause, seconds in self.spent.items() if cause not in IDLE) / self.answered
+        return sum(seconds for cause, seconds in self._busy().items() if cause != "cut") / self.answered
 
     @property
     def cause(self) -> str:
         """What took most."""
-        busy = {cause: seconds for cause, seconds in self.spent.items() if cause not in IDLE}
+        busy = self._busy()
         most = max(busy, key=busy.__getitem__)
         return most if busy[most] > 0 else ""
+
+    def _busy(self) -> dict[str, float]:
+        return {cause: seconds for cause, seconds in self.spent.items() if cause not in IDLE}
 
 
 class Eta:

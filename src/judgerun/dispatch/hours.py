@@ -143,10 +143,7 @@ class Stint:
         code, holds = _CODE[doing], self.holds
         self.since = now
         for place, account in enumerate(self._accounts):
-            if place < holds:
-                will = code + _KINDS
-            else:
-                will = _QUEUE if code == _OTHER and place == holds else code
+            will = code + _KINDS if place < holds else _QUEUE if code == _OTHER and place == holds else code
             account.move(self._at[place], will, now)
             self._at[place] = will
 
@@ -181,7 +178,7 @@ class Hours:
 
     def spent(self) -> Mapping[str, Mapping[str, float]]:
         """Slot-seconds by lane and cause, up to the last closing."""
-        return {name: dict(account.shares) for name, account in self.accounts.items()}
+        return {name: {str(cause): s for cause, s in account.shares.items()} for name, account in self.accounts.items()}
 
     def present(self) -> Iterator[tuple[str, int, Mapping[Cause, int]]]:
         """Of each lane its slots as they may be used now, and what those in use do."""

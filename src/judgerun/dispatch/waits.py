@@ -14,7 +14,6 @@ from judgerun.dispatch.hours import Cause, Stint
 from judgerun.dispatch.progress import Progress, WaitCause
 from judgerun.ports import Clock
 
-
 _DOING: Mapping[WaitCause, Cause] = {
     "money": "reservation",
     "slot": "other lane",

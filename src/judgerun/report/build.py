@@ -10,10 +10,11 @@ from judgerun.audit.finding import Audit, Finding
 from judgerun.audit.render import HEADER, completion_cells
 from judgerun.audit.words import plural
 from judgerun.model.condition import short
-from judgerun.report import blocks, plots
+from judgerun.report import blocks, plots, time
 from judgerun.report.answers import found
 from judgerun.report.functions import functions
 from judgerun.report.html import to_html
+from judgerun.report.ladder import climbs
 from judgerun.report.layout import lay
 from judgerun.report.money import avoided, spend, within
 from judgerun.report.page import Page, Section, Table, Text, to_markdown
@@ -37,6 +38,7 @@ def parts(evidence: Evidence, audit: Audit) -> tuple[Part, ...]:
     teller = Teller(evidence, audit)
     held = (
         Part(ENDINGS, tuple(endings(teller))),
+        Part("Under higher caps", tuple(climbs(teller))),
         Part("Questions", (*questions(teller), *functions(teller))),
         Part("Verdicts", tuple(verdicts(teller))),
         Part("Agreement with what was expected", tuple(agreement(teller))),
@@ -73,13 +75,14 @@ def _page(evidence: Evidence, audit: Audit, held: Sequence[Part]) -> Page:
         for part in shown
         if (laid := lay(part.tolds, names, sliced=True))
     ]
-    far = blocks.section(evidence)
+    far, spent = blocks.section(evidence), time.section(evidence)
     sections = (
         _endings(audit, names),
         *(() if far is None else (far,)),
         *found(evidence, names),
         _findings(audit, names),
         *whole,
+        *(() if spent is None else (spent,)),
         _rests(evidence),
     )
     return Page(

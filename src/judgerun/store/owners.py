@@ -8,6 +8,7 @@ dead process.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from functools import partial
@@ -55,11 +56,7 @@ class Owners:
         if owner is None:
             raise InvariantBroken("leave() without enter()")
         left = self._clear(owner, LEFT, now)
-        for cause, seconds in idle.items():
-            books.connection.execute(SQL["add_idle"], (experiment, cause, seconds))
-        for lane, spent in lanes.items():
-            for cause, seconds in spent.items():
-                books.connection.execute(SQL["add_lane_time"], (experiment, lane, cause, seconds))
+        self._spend(experiment, idle, lanes)
         books.connection.execute(SQL["close_owner"], (now, owner))
         return left
 
@@ -75,9 +72,10 @@ class Owners:
         The lock test and the forfeits are one write transaction, so two recoverers cannot both do it.
         """
         forfeited = 0
-        for owner, *_ in self._books.connection.execute(SQL["open_owners"]).fetchall():
+        for owner, _, theirs, *_ in self._books.connection.execute(SQL["open_owners"]).fetchall():
             if owner != self._books.owner and not self._locks.alive(owner):
                 forfeited += self._clear(owner, DIED, now)
+                self._inherit(owner, theirs)
                 self._books.connection.execute(SQL["close_owner"], (now, owner))
         return forfeited
 
@@ -110,6 +108,20 @@ class Owners:
         if self._books.owner is None:
             raise InvariantBroken("progress() without enter()")
         self._books.connection.execute(SQL["put_progress"], (self._books.owner, now, document))
+
+    def _inherit(self, owner: int, experiment: str) -> None:
+        """The time that a dead process told of last is its experiment's."""
+        row = self._books.connection.execute(SQL["last_words"], (owner,)).fetchone()
+        said = json.loads(row[0]) if row is not None else {}
+        self._spend(experiment, said.get("idle", {}), said.get("lanes", {}))
+
+    def _spend(self, experiment: str, idle: Mapping[str, float], lanes: LaneTime) -> None:
+        execute = self._books.connection.execute
+        for cause, seconds in idle.items():
+            execute(SQL["add_idle"], (experiment, cause, seconds))
+        for lane, spent in lanes.items():
+            for cause, seconds in spent.items():
+                execute(SQL["add_lane_time"], (experiment, lane, cause, seconds))
 
     def _clear(self, owner: int, why: Failure, now: float) -> int:
         for (job,) in self._books.connection.execute(SQL["filling_jobs"], (owner,)).fetchall():

@@ -214,6 +214,9 @@ on conflict (experiment, cause) do update set seconds = seconds + excluded.secon
 insert into lane_time (experiment, lane, cause, seconds) values (?, ?, ?, ?)
 on conflict (experiment, lane, cause) do update set seconds = seconds + excluded.seconds;
 
+-- last_words: what a process last said of itself
+select document from progress where owner = ?;
+
 -- put_progress: what a process says of itself
 insert into progress (owner, at, document) values (?, ?, ?)
 on conflict (owner) do update set at = excluded.at, document = excluded.document;

@@ -5,7 +5,7 @@ What may live here: what a seal covers, in which order, and how a difference is 
     plan     the keys of the plan, in plan order
     replies  for each key of the plan that had a reply: the canonical request, the reply, its body and its vector; in key order
     ledger   the experiment's attempts and their entries, up to the last entry at the time of sealing; in order of entry
-    stated   what was told to it: plan digest, prices version, digests of files, code version
+    stated   what was told to it: plan digest, prices version, digests of files, code version, time of the lanes, last escalation
 
 Each row is hashed by its parts, each preceded by its length; each part is the hash of its rows; the seal is the hash of its
 parts. Beside the digest the seal keeps eight bytes of each row's hash, so that `verify` can name the row that differs.
@@ -44,6 +44,8 @@ class Stated:
     prices: str  # version of the price sheet
     files: Mapping[str, str] = field(default_factory=dict)  # prompts, data, experiment file -> digest
     code: str = ""  # version of judgerun
+    lanes: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # slot-seconds by lane and cause, until now
+    escalation: int = 0  # the event of the last escalation that it covers; 0: of none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +110,11 @@ def make(
             Problem("cache.db", experiment, f"{running} attempts are open", "let the run end, or rerun it to recover")
         )
     entry, attempt = connection.execute(SQL["last_entry"], (experiment,)).fetchone()
-    told = {"plan": stated.plan, "prices": stated.prices, "files": dict(stated.files), "code": stated.code}
+    told: dict[str, Any] = {"plan": stated.plan, "prices": stated.prices, "files": dict(stated.files), "code": stated.code}
+    if stated.escalation:  # a seal without one is as seals were before there were any
+        told["escalation"] = stated.escalation
+    if stated.lanes:  # an experiment that took no time of a lane is sealed as it was by earlier versions
+        told["lanes"] = {lane: dict(spent) for lane, spent in stated.lanes.items()}
     parts = {
         "plan": _plan(keys),
         "replies": _replies(connection, keys),
@@ -249,6 +255,10 @@ def _stated(told: Mapping[str, Any]) -> _Part:
     part = _Part()
     for name in ("plan", "prices", "code"):
         part.add(name.encode(), _hash([told.get(name)]))
+    if "escalation" in told:
+        part.add(b"escalation", _hash([told["escalation"]]))
+    for lane, spent in sorted(told.get("lanes", {}).items()):
+        part.add(f"lane {lane}".encode(), _hash([piece for pair in sorted(spent.items()) for piece in pair]))
     for file, value in sorted(told.get("files", {}).items()):
         part.add(f"file {file}".encode(), _hash([value]))
     return part
