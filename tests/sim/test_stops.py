@@ -17,6 +17,7 @@ from fakes.flow import Arm, FakeFlow, deployment, model
 from fakes.provider import FakeProvider
 from fakes.world import Knobs, World
 from judgerun.dispatch.gates import Rule
+from judgerun.dispatch.scheduler import window
 from judgerun.errors import Exit
 from judgerun.ledger.budget import Budget, Cap
 from judgerun.model.kept import Kept, Lost
@@ -334,5 +335,26 @@ def test_gate_is_judged_from_the_cache_before_anything_is_sent(tmp_path: Path) -
             assert outcome.ending is not None
             assert outcome.ending.code is Exit.GATE
             assert sum(hit.model == "id-a" for hit in world.server.bill.hits) == before
+
+    virtual.run(life())
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("real", [False, True])
+def test_a_stop_amid_retries_and_failures_leaves_conditions_paired(tmp_path: Path, seed: int, real: bool) -> None:
+    """Whenever a run ends whose calls are refused, dropped and retried, its conditions are apart by no more than the window of
+    open work.
+    """
+
+    async def life() -> None:
+        slots = 3
+        weights = {"429": 0.1, "500": 0.15, "429_date": 0.05, "rejected": 0.03}
+        knobs = Knobs(rows=80, concurrency=slots, latency=(0.1, 6.0), real=real, weights=weights)
+        async with World(tmp_path, seed, knobs) as world:
+            outcome = await world.run(stops=[random.Random(seed).uniform(20.0, 90.0)])
+            ended = {c.condition: c.done + c.failed for c in outcome.flow.counts() if c.condition.startswith("solve/")}
+            assert len(ended) == 2
+            assert min(ended.values()) > 3
+            assert max(ended.values()) - min(ended.values()) <= window(slots), (seed, ended)
 
     virtual.run(life())
