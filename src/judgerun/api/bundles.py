@@ -35,7 +35,7 @@ def make(project: Project, out: Path | None = None, *, digests_only: bool = Fals
     with view(project) as held:
         if not held.seals(project.name):
             raise Refused(Problem(project.name, "bundle", "there is no seal", f"judgerun seal {project.name}"))
-    audit(project)
+    audit(project, present=False)
     report(project)
     target = out or project.workspace.root / "results" / project.name / f"{project.name}{ENDING}"
     target.parent.mkdir(parents=True, exist_ok=True)

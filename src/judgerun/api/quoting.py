@@ -17,6 +17,7 @@ from judgerun.ledger.budget import Budget, Leaf
 from judgerun.model.condition import matches
 from judgerun.model.money import Nanos, format_usd
 from judgerun.plan.counts import Counts
+from judgerun.plan.ladder import Escalation, followed
 from judgerun.plan.quote import Line, Quote
 from judgerun.plan.quote import quote as quote_flow
 from judgerun.ports import Standing
@@ -91,15 +92,26 @@ def _line(line: Line) -> dict[str, Any]:
     }
 
 
-def quote(project: Project, budget: Budget, *, only: str | None = None, limit: int | None = None) -> Quoted:
-    """What a run would send and cost. Raises Refused where a price or a bound that a dollar cap needs is not known."""
+def quote(
+    project: Project,
+    budget: Budget,
+    *,
+    only: str | None = None,
+    limit: int | None = None,
+    escalation: Escalation | None = None,
+) -> Quoted:
+    """What a run would send and cost; with an escalation, what buying again by it would. Raises Refused where a price or a bound
+    that a dollar cap needs is not known.
+    """
     with snapshot(project.workspace.cache) as view:
         flow = project.flow(
             lookup=nothing if view is None else view.bought,
             matrix=project.matrix(view),
             count=project.count(),
-            only=only,
+            only=only if escalation is None else escalation.condition,
             limit=limit,
+            plans=followed(project.plans(view), escalation),
+            buys="all" if escalation is None else "rungs",
         )
         today = datetime.now(UTC).date()
         found = quote_flow(

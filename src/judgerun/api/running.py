@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -219,7 +220,7 @@ def pinned(project: Project) -> dict[str, str]:
 async def _plans(project: Project, store: Front, escalation: Escalation | None) -> tuple[Escalation, ...]:
     """The escalations in force, the new one put on record first."""
     if escalation is not None and not escalation.event:
-        await store.note(EVENT, project.name, escalation.detail, experiment=project.name)
+        await store.note(EVENT, project.name, json.dumps(escalation.document()), experiment=project.name)
     return in_force(store.events(0), project.name)
 
 

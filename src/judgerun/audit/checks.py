@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from judgerun.audit import certificate, completion, gates, ledger, sources, tokens
+from judgerun.audit import certificate, completion, gates, ladder, ledger, sources, tokens
 from judgerun.audit.evidence import Evidence
 from judgerun.audit.finding import Audit, Finding
 from judgerun.audit.tally import completions, sliced
@@ -35,6 +35,9 @@ CHECKS: tuple[Check, ...] = (
     Check(completion.check_answers, ("answer",)),
     Check(gates.check_gates, ("gate", "reopened")),
     Check(certificate.check_certificate, ("certificate",)),
+    Check(ladder.check_escalated, ("escalated",)),
+    Check(ladder.check_unfinished, ("unfinished",)),
+    Check(ladder.check_diverted, ("diverted",)),
     Check(sources.check_served, ("served", "fingerprint")),
     Check(sources.check_shared, ("shared",)),
     Check(sources.check_fallbacks, ("fallback",)),

@@ -101,6 +101,14 @@ class Completion:
     marks: Mapping[str, int] = field(default_factory=dict)  # truncated empty unparsed refused, over the replies
     told: int = 0  # replies that told their output, where a gate limits lengths; "length" among the marks is over these
     reasons: Mapping[str, int] = field(default_factory=dict)  # why failed
+    escalated: int = 0  # replies that were given under a higher cap
+    diverted: int = 0  # replies of a model that stood in
+
+    @property
+    def other(self) -> tuple[str, ...]:
+        """How many of the replies are to other requests than the condition's own, in words."""
+        held = ((self.escalated, "answered under a higher cap"), (self.diverted, "served by another model"))
+        return tuple(f"{count} of {self.n} items {what}" for count, what in held if count)
 
     @property
     def planned(self) -> int:

@@ -50,6 +50,8 @@ def check_served(evidence: Evidence) -> Iterator[Finding]:
             outcome = row.outcome
             if row.condition.name != counts.condition or outcome is None or outcome.kept is None:
                 continue
+            if outcome.server is not None:  # told by itself: another model was asked
+                continue
             reply = outcome.kept.reply
             if reply.served_model is not None:
                 served[counts.condition][reply.served_model] += 1

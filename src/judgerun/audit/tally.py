@@ -51,6 +51,8 @@ def _of_counts(counts: Counts) -> Completion:
         marks={name: getattr(counts, name) for name in (*MARKS, "length")},
         told=counts.told,
         reasons=counts.reasons,
+        escalated=counts.escalated,
+        diverted=counts.diverted,
     )
 
 
@@ -105,6 +107,8 @@ def _of_rows(rows: Sequence[Row], part: tuple[str, str]) -> Completion:
         finish=Counter(outcome.kept.reply.finish.value for outcome in done if outcome.kept is not None),
         marks={name: counted[name] for name in MARKS},
         reasons=_weighed(failed),
+        escalated=sum(outcome.rung is not None for outcome in done),
+        diverted=sum(outcome.server is not None for outcome in done),
     )
 
 

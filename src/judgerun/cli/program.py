@@ -35,7 +35,7 @@ def rooms(argv: Sequence[str]) -> Sequence[ModuleType]:
         return (standing,)
     from judgerun.cli import cacheside, escalating, jobs, offline, pricing, probing, reading, reopening, runs, steering, writing
 
-    return (writing, runs, standing, steering, reopening, escalating, jobs, probing, reading, pricing, offline, cacheside)
+    return (writing, runs, steering, reopening, escalating, jobs, probing, reading, pricing, offline, cacheside)
 
 
 def gathered(argv: Sequence[str]) -> typer.Typer:

@@ -257,7 +257,9 @@ class ChatNode(Stageful):
 
     def _count_reply(self, ask: Ask, found: Kept, *, parsed: bool, rule: str, shared: bool) -> None:
         tally: Tally = ask.tally
-        tally.reply(found, parsed=parsed, cached=found.experiment != self.common.experiment.name, shared=shared, rule=rule)
+        tally.reply(
+            found, parsed=parsed, cached=found.experiment != self.common.experiment.name, shared=shared, rule=rule
+        )
         if tally.gauge is not None:
             tally.gauge.reply(ask.row.id, ask.draws, found, parsed=parsed, shared=shared)
         if not shared:

@@ -178,7 +178,9 @@ def _common(outcomes: Sequence[Outcome]) -> Outcome:
     if all(outcome is first for outcome in outcomes):
         return first
     same = {name: getattr(first, name) for name in TOGETHER if len({getattr(one, name) for one in outcomes}) == 1}
-    return Outcome(**same, extra=shared([outcome.extra for outcome in outcomes]))
+    rung = max((one.rung for one in outcomes if one.rung is not None), default=None)
+    server = next((one.server for one in outcomes if one.server is not None), None)
+    return Outcome(**same, rung=rung, server=server, extra=shared([outcome.extra for outcome in outcomes]))
 
 
 def shared(records: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from judgerun.model.condition import matches
 from judgerun.model.event import Event
@@ -28,11 +29,10 @@ class Escalation:
     because: str = ""
     event: int = 0  # its number in the cache; 0 before it is there
 
-    @property
-    def detail(self) -> str:
-        """As the cache keeps it."""
-        told = {"condition": self.condition, "max_output_tokens": self.rungs, "of": self.kinds, "because": self.because}
-        return json.dumps(told)
+    def document(self) -> dict[str, Any]:
+        """As JSON: what its event in the cache tells."""
+        names = {"max_output_tokens": self.rungs, "of": self.kinds}
+        return {"condition": self.condition, **names, "because": self.because}
 
     def __str__(self) -> str:
         rungs = ", ".join(map(str, self.rungs))

@@ -325,7 +325,9 @@ def _line(
         expected=expected,
         worst=worst,
         bound=bound,
-        seconds=0.0 if jobs else _time(sent, inputs + climbing.inputs + outputs, outputs // sent if sent else 0, own, embed),
+        seconds=0.0
+        if jobs
+        else _time(sent, inputs + climbing.inputs + outputs, outputs // sent if sent else 0, own, embed),
         days=_rounds(inputs + climbing.inputs, own) if jobs and sent else 0,
         longest=longest,
         tokens=total.tokens + unknown * (_worst_input(longest, total.by_bytes, tally) + most),

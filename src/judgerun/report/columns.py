@@ -86,6 +86,9 @@ def _reply(outcome: Outcome) -> Iterator[tuple[str, Any]]:
     if kept is None:
         return
     usage = kept.reply.usage
+    for name in ("rung", "server", "left"):
+        if (value := getattr(outcome, name)) is not None:
+            yield name, value
     if outcome.found is not None:
         yield "found", outcome.found
     yield "finish_raw", kept.reply.finish_raw

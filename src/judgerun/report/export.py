@@ -12,6 +12,7 @@ from judgerun.errors import EXPERIMENT, Problem, Refused
 from judgerun.ledger.entry import Entry
 from judgerun.model.experiment import Map
 from judgerun.report.columns import Record, conditions_of, made, order, records
+from judgerun.report.ladder import ways
 from judgerun.report.tabular import FORMATS, has_parquet
 from judgerun.table.conditions import locate
 from judgerun.table.row import Row
@@ -39,6 +40,8 @@ def tables(evidence: Evidence) -> Iterator[tuple[str, list[Record]]]:
     for stage in evidence.experiment.stages:
         yield f"stages/{stage.name}", records(evidence.rows.get(stage.name, ()))
     yield "requests", _requests(evidence)
+    if climbed := ways(evidence):
+        yield "ladder", climbed
     yield "attempts", [_attempt(attempt) for attempt in evidence.books.attempts]
     yield "replies", _replies(evidence)
     yield "entries", [_entry(entry) for entry in evidence.books.entries]
@@ -71,9 +74,9 @@ def _request(row: Row) -> Record:
 def _replies(evidence: Evidence) -> list[Record]:
     """Each reply once, in the order in which cells first rest on it."""
     told: dict[str, Record] = {}
-    for row in _cells(evidence):
-        outcome = row.outcome
-        if outcome is None or outcome.key is None or outcome.kept is None or outcome.key.hex() in told:
+    held = (row.outcome for row in _cells(evidence) if row.outcome is not None)
+    for outcome in (one for last in held for one in (*last.below, last)):
+        if outcome.key is None or outcome.kept is None or outcome.key.hex() in told:
             continue
         kept = outcome.kept
         reply = kept.reply

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from judgerun.analysis.estimate import Estimate
 from judgerun.analysis.intervals import proportion
 from judgerun.audit.evidence import Evidence
 from judgerun.audit.ladder import Step, answered, steps
@@ -22,6 +23,8 @@ def climbs(teller: Teller) -> Iterator[Told]:
 
 
 def _step(teller: Teller, coords: dict[str, str], step: Step) -> Iterator[Told]:
+    asked = Estimate(value=step.asked, n=step.asked, method="count", convention="cells asked under the cap")
+    yield teller.told("ladder", {**coords, "measure": "asked"}, asked, "")
     for mark in ("truncated", "concluded"):
         rate = step.rate(mark)
         estimate = replace(proportion(rate.count, rate.n), convention="over cells asked under the cap")

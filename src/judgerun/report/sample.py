@@ -35,6 +35,8 @@ class Sample:
     waiting: frozenset[str] = frozenset()  # ids with a pending draw
     hidden: int = 0  # further rows that failed before their ids were known
     planned: int = 0
+    raised: frozenset[str] = frozenset()  # ids that rest on a reply under a higher cap
+    served: frozenset[str] = frozenset()  # ids that rest on a reply of a model that stood in for another
     fallback: int = 0  # rows in which a field stands in for a reply
 
     @property
@@ -95,6 +97,9 @@ class Sample:
             parts.append(f"{len(self.waiting)} pending")
         if self.missing:
             parts.append(f"{len(self.missing)} null")
+        for ids, what in ((self.raised, "answered under a higher cap"), (self.served, "served by another model")):
+            if count := len(ids & (self.values.keys() | self.open.keys())):
+                parts.append(f"{count} of {self.planned} items {what}")
         if self.fallback:
             parts.append(f"{self.fallback} rows with a stand-in")
         return ", ".join(parts)
@@ -166,6 +171,8 @@ def _sample(rows: Sequence[Row], pick: Callable[[Row], Value | None], false: boo
         waiting=frozenset(waiting),
         hidden=sum(planned[id_] - 1 for id_ in open_),
         planned=sum(planned.values()),
+        raised=frozenset(row.id for row in rows if any(outcome.rung for outcome in row.stages.values())),
+        served=frozenset(row.id for row in rows if any(outcome.server for outcome in row.stages.values())),
         fallback=sum(any(outcome.fallback for outcome in row.stages.values()) for row in rows),
     )
 

@@ -109,7 +109,8 @@ def endings(teller: Teller) -> Iterator[Told]:
             rate = completion.rate(name)
             over = "cells tried" if name == "failed" else "replies"
             estimate = replace(proportion(rate.count, rate.n), convention=f"over {over}")
-            yield teller.told(name, {**coords, "measure": "rate"}, estimate, f"{rate.count} of {rate.n}")
+            note = "; ".join((f"{rate.count} of {rate.n}", *completion.other))
+            yield teller.told(name, {**coords, "measure": "rate"}, estimate, note)
 
 
 def verdicts(teller: Teller) -> Iterator[Told]:
