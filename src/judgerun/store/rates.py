@@ -46,6 +46,7 @@ class _Track:
         self._used = 0
 
     def add(self, at: float, tokens: int) -> _Mark:
+        self._set_back(at)
         mark = _Mark(at, tokens)
         self._marks.append(mark)
         self._count += 1
@@ -62,6 +63,7 @@ class _Track:
 
     def wait(self, now: float, *, requests: int | None, tokens: int | None, wanted: int) -> float:
         """Seconds until one more request of `wanted` tokens fits. One that is larger than the window fits an empty one."""
+        self._set_back(now)
         self._expire(now)
         count, used, free_at = self._count, self._used, now
         for mark in self._marks:
@@ -71,6 +73,13 @@ class _Track:
             used -= mark.tokens
             free_at = max(free_at, mark.at + self._span)
         return free_at - now
+
+    def _set_back(self, now: float) -> None:
+        """Marks of a later time were made before the clock was set back, at the latest now: they must not block until then."""
+        for mark in reversed(self._marks):
+            if mark.at <= now + SLACK_S:
+                break
+            mark.at = now
 
     def _expire(self, now: float) -> None:
         while self._marks and self._marks[0].at + self._span <= now + TICK_S:
