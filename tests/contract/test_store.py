@@ -471,6 +471,24 @@ async def test_recover_spares_the_living(world: World) -> None:
     world.check()
 
 
+async def test_the_time_of_a_dead_process_is_not_lost(world: World) -> None:
+    """Recovery adds what a dead owner last said of its time to that of its experiment, once; a living one's stays its own."""
+    other = await world.second()
+    await other.enter(experiment="utility", budget=budget())
+    await other.progress('{"idle": {"rate": 1.0}, "lanes": {"lab": {"sending": 5.0}}}')
+    await other.progress('{"idle": {"rate": 2.0}, "lanes": {"lab": {"sending": 7.0, "cut": 1.0}}}')
+    await world.store.recover()
+    assert world.store.standing().lanes == {}
+    await other.aclose()  # without leave(): as a kill would end it
+    await world.store.recover()
+    await world.store.recover()
+    await world.store.leave({"rate": 1.0}, {"lab": {"sending": 3.0}})
+    await world.store.enter(experiment="utility", budget=budget())
+    standing = world.store.standing()
+    assert standing.idle == {"rate": 3.0}
+    assert standing.lanes == {"lab": {"cut": 1.0, "sending": 10.0}}
+
+
 async def test_recover_books_on_another_budget(world: World) -> None:
     """A dead owner's hold is forfeited on its own budget's account, not on the recoverer's."""
     other = await world.second()

@@ -47,7 +47,7 @@ class Left:
         return f"{self.lane} ({self.cause})" if self.cause else self.lane
 
     def __str__(self) -> str:
-        return f"about {span(self.seconds)}, limited by {self.limit}"
+        return f"about {span(self.seconds)} left, limited by {self.limit}"
 
 
 @dataclass(slots=True)

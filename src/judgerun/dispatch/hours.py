@@ -63,7 +63,7 @@ _OTHER = _CODE["other lane"]
 class Account:
     """The time of one lane. `width` says how many slots it has as written, and how many of them may be used now."""
 
-    __slots__ = ("_began", "_counts", "_since", "_sums", "answered", "calls", "name", "provider", "spent", "width")
+    __slots__ = ("_began", "_since", "answered", "calls", "counts", "name", "provider", "spent", "sums", "width")
 
     def __init__(self, name: str, *, width: Callable[[], tuple[int, int]], now: float) -> None:
         self.name = name
@@ -75,15 +75,8 @@ class Account:
         self._began = self._since = now
         # By what work does, first without a slot and then with one, and once more for work that is not there: how many there
         # are, and the sum of the moments since when (taken off) and until when (added).
-        self._counts = [0] * (_NOWHERE + 1)
-        self._sums = [0.0] * (_NOWHERE + 1)
-
-    def move(self, was: int, will: int, now: float) -> None:
-        """One piece of work goes from one state to another."""
-        self._counts[was] -= 1
-        self._sums[was] += now
-        self._counts[will] += 1
-        self._sums[will] -= now
+        self.counts = [0] * (_NOWHERE + 1)
+        self.sums = [0.0] * (_NOWHERE + 1)
 
     def close(self, now: float, spare: Cause) -> None:
         """Settle the time since the last closing; `spare` is the cause of slots for which there was no work."""
@@ -106,13 +99,13 @@ class Account:
 
     def _taken(self, state: int, now: float) -> float:
         """Seconds that work spent in a state since the last closing."""
-        taken = self._sums[state] + self._counts[state] * now
-        self._sums[state] = -self._counts[state] * now
+        taken = self.sums[state] + self.counts[state] * now
+        self.sums[state] = -self.counts[state] * now
         return max(0.0, taken)
 
     def present(self) -> Mapping[Cause, int]:
         """What the slots in use do now, and how many of them."""
-        return {cause: held for code, cause in enumerate(DOING) if (held := self._counts[_KINDS + code])}
+        return {cause: held for code, cause in enumerate(DOING) if (held := self.counts[_KINDS + code])}
 
     @property
     def lasted(self) -> float:
@@ -144,13 +137,18 @@ class Stint:
         self.since = now
         for place, account in enumerate(self._accounts):
             will = code + _KINDS if place < holds else _QUEUE if code == _OTHER and place == holds else code
-            account.move(self._at[place], will, now)
-            self._at[place] = will
+            was, self._at[place] = self._at[place], will
+            counts, sums = account.counts, account.sums
+            counts[was] -= 1
+            sums[was] += now
+            counts[will] += 1
+            sums[will] -= now
 
     def end(self, now: float) -> None:
         """It does nothing any more."""
         for place, account in enumerate(self._accounts):
-            account.move(self._at[place], _NOWHERE, now)
+            account.counts[self._at[place]] -= 1
+            account.sums[self._at[place]] += now
             account.answered += self.resolved
             account.calls += self.resolved > 0
 
