@@ -33,9 +33,21 @@ def rooms(argv: Sequence[str]) -> Sequence[ModuleType]:
 
     if argv[:1] == ["status"]:
         return (standing,)
-    from judgerun.cli import cacheside, escalating, jobs, offline, pricing, probing, reading, reopening, runs, steering, writing
+    from judgerun.cli import (
+        cacheside,
+        escalating,
+        jobs,
+        offline,
+        pricing,
+        probing,
+        reading,
+        reopening,
+        runs,
+        steering,
+        writing,
+    )
 
-    return (writing, runs, steering, reopening, escalating, jobs, probing, reading, pricing, offline, cacheside)
+    return (writing, runs, standing, steering, reopening, escalating, jobs, probing, reading, pricing, offline, cacheside)
 
 
 def gathered(argv: Sequence[str]) -> typer.Typer:
@@ -49,9 +61,20 @@ def gathered(argv: Sequence[str]) -> typer.Typer:
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )
+    app.callback()(_commands)
+    app.callback()(_nothing)  # else a program of one command has no room for its name
+    app.callback()(lambda: None)  # else a program of one command would not be asked for it by its name
     for room in rooms(argv):
         room.register(app)
     return app
+
+
+def _nothing() -> None:
+    """What is done before any command."""
+
+
+def _commands() -> None:
+    """Does nothing: a program with a callback asks for the name of its command even where it has only one."""
 
 
 def execute(argv: list[str]) -> Exit:

@@ -1,14 +1,28 @@
-"""How an experiment stands, in words for people."""
+"""The command that watches a run from any terminal: status; and how an experiment stands, in words for people."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Annotated
 
+import typer
+
+from judgerun.api.project import Workspace
+from judgerun.api.stand import glance, look
 from judgerun.api.state import State
 from judgerun.cli.hours import tell_lanes, tell_time
 from judgerun.cli.jobs import stands
-from judgerun.cli.words import Words, plain
+from judgerun.cli.options import HERE, BudgetName, Here, Json
+from judgerun.cli.words import Words, plain, trouble
+from judgerun.errors import Exit, JudgerunError
 from judgerun.model.condition import short
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command."""
+    app.command()(status)
 
 
 def tell_state(words: Words, found: State) -> None:
@@ -69,3 +83,83 @@ def tell_state(words: Words, found: State) -> None:
         tell_time(words, process)
         for provider, why in process.get("trouble", {}).items():
             words.say(f"{provider}: {plain(why)}; next try in {process['next_try_s'][provider]:.0f} s")
+
+
+def watch(words: Words, place: Workspace, names: Sequence[str], *, budget: str | None, every: float) -> bool:
+    """Show how experiments stand, every so many seconds, as long as processes run any of them; False when Ctrl-C ended it. Their
+    files are not read.
+    """
+    try:
+        while running := [found for name in names if (found := glance(place, name, budget)) is not None]:
+            if words.out.is_terminal and not words.json:
+                words.out.clear()
+            for found in running:
+                _show(words, found)
+            time.sleep(every)
+    except JudgerunError:
+        return True  # a last look tells what is wrong
+    except KeyboardInterrupt:
+        return False
+    return True
+
+
+def _show(words: Words, found: State) -> None:
+    if words.json:
+        words.line(found.document())
+    elif words.out.is_terminal:
+        tell_state(words, found)
+    else:
+        words.say(_line(found))
+
+
+def _line(found: State) -> str:
+    """How it stands in one line."""
+    document = found.document()
+    cells, spend = document["cells"], document["spend"]
+    counted = f"{cells['done']} of {cells['planned']} done, {cells['failed']} failed; " if found.counts else ""
+    doing = "; ".join(
+        f"process {process['pid']}{' paused,' * process.get('paused', False)} {process.get('in_flight', 0)} in flight, "
+        f"{process.get('calls_per_s', 0)} calls/s"
+        for process in document["processes"]
+    )
+    return f"{found.experiment}: {counted}spent [{spend['low_usd']}, {spend['high_usd']}] of {spend['cap_usd']} USD; {doing}"
+
+
+def status(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[EXP]", help="An experiment; all that ran here when left out.")
+    ] = None,
+    budget: BudgetName = None,
+    watching: Annotated[
+        bool, typer.Option("--watch", help="Stay, as long as a process runs it; with --json one object in each line.")
+    ] = False,
+    every: Annotated[float, typer.Option("--every", metavar="SECONDS", min=0.1, help="Between two looks.")] = 2.0,
+    workspace: Here = HERE,
+    json: Json = False,
+) -> Exit:
+    """How it stands, from any terminal while it runs. Always exits 0."""
+    words = Words(json=json)
+    place = Workspace(root=workspace)
+    names = [name] if name else place.ran()
+    if watching and not watch(words, place, names, budget=budget, every=every):
+        return Exit.DONE
+    documents: list[dict[str, object]] = []
+    for one in names:
+        try:
+            found = look(place, one, budget)
+        except (
+            JudgerunError
+        ) as error:  # told, and no more: whoever watches a run must not be stopped by a file being edited
+            words.log(str(error))
+            documents.append({"experiment": one, "error": trouble(error)})
+            continue
+        tell_state(words, found)
+        documents.append(found.document())
+    if not names:
+        words.say("nothing has run here yet")
+    document = documents[0] if name else {"experiments": documents}
+    if watching and json:
+        words.line(document)
+    else:
+        words.result(document)
+    return Exit.DONE

@@ -1,4 +1,4 @@
-"""Commands that watch and steer a run from any terminal: status, stop, pause, unpause, set."""
+"""Commands that steer a run from any terminal: stop, pause, unpause, set."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ from typing import Annotated
 import typer
 
 from judgerun.api.project import Workspace
-from judgerun.api.stand import look
 from judgerun.api.steering import ask, set_caps, set_lane
 from judgerun.cli.options import HERE, BudgetName, Here, Json, Name
-from judgerun.cli.standing import tell_state
-from judgerun.cli.watching import watch
-from judgerun.cli.words import Words, trouble
-from judgerun.errors import Exit, JudgerunError, Problem, Refused
+from judgerun.cli.words import Words
+from judgerun.errors import Exit, Problem, Refused
 from judgerun.ports import Order
 
 Within = Annotated[
@@ -24,49 +21,9 @@ Within = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add these commands."""
-    for command in (status, stop, pause, unpause):
+    for command in (stop, pause, unpause):
         app.command()(command)
     app.command("set")(amend)
-
-
-def status(
-    name: Annotated[
-        str | None, typer.Argument(metavar="[EXP]", help="An experiment; all that ran here when left out.")
-    ] = None,
-    budget: BudgetName = None,
-    watching: Annotated[
-        bool, typer.Option("--watch", help="Stay, as long as a process runs it; with --json one object in each line.")
-    ] = False,
-    every: Annotated[float, typer.Option("--every", metavar="SECONDS", min=0.1, help="Between two looks.")] = 2.0,
-    workspace: Here = HERE,
-    json: Json = False,
-) -> Exit:
-    """How it stands, from any terminal while it runs. Always exits 0."""
-    words = Words(json=json)
-    place = Workspace(root=workspace)
-    names = [name] if name else place.ran()
-    if watching and not watch(words, place, names, budget=budget, every=every):
-        return Exit.DONE
-    documents: list[dict[str, object]] = []
-    for one in names:
-        try:
-            found = look(place, one, budget)
-        except (
-            JudgerunError
-        ) as error:  # told, and no more: whoever watches a run must not be stopped by a file being edited
-            words.log(str(error))
-            documents.append({"experiment": one, "error": trouble(error)})
-            continue
-        tell_state(words, found)
-        documents.append(found.document())
-    if not names:
-        words.say("nothing has run here yet")
-    document = documents[0] if name else {"experiments": documents}
-    if watching and json:
-        words.line(document)
-    else:
-        words.result(document)
-    return Exit.DONE
 
 
 def stop(
