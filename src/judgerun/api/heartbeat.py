@@ -60,6 +60,7 @@ class Heartbeat:
         }
         self.document |= live(progress, seen.now)
         self.document |= {"state": "running", "owner": owner, "calls": progress.calls, "budget": budget}
+        self.document["closed"] = dict(progress.closed)
         self._write()
 
     def end(self, code: int, reason: str | None) -> None:
