@@ -180,6 +180,6 @@ def rerun(workspace: Workspace, name: str, budget: Budget) -> Result | None:
         )
         busy = any(owner.experiment == stand.experiment or not owner.alive for owner in view.owners())
         found = told(stand.experiment, stand.counts, budget, view)
-    if not still or busy or found.jobs or found.standing.frozen is not None:
+    if not still or busy or found.jobs:
         return None
     return Result(code=code, reason=ended["reason"], state=found)
