@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from fakes.place import Place, at_home, lines, stated
+from fakes.place import Place, at_home, lines
 from fakes.simulator import Simulator as Running
-from judgerun.api.pilot import Piloted, draw, pilot
+from judgerun.api.pilot import Piloted, pilot
 from judgerun.api.project import Project, Workspace, snapshot
 from judgerun.api.quoting import quote
 from judgerun.api.running import World
@@ -102,8 +102,129 @@ def scene(tmp_path: Path) -> Callable[[Law], Scene]:
 
 
 def test_a_pilot_that_its_certificate_allows_goes_on(scene: Callable[[Law], Scene]) -> None:
-    """All cells are done in one process, each bought once; the certificate is kept as it was told, and the whole rest fell within it."""
+    """All cells are done in one process, each bought once; the certificate is kept as it was told; the rest fell within it."""
     held = scene(SHORT)
     ended = held.go()
     print(json.dumps(ended.document()["pilot"], indent=1))
     assert (ended.code, ended.state.state) == (Exit.DONE, "complete")
+    assert held.calls() == 60 * 2 + ended.state.standing.attempts - 120
+    (kept,) = held.kept()
+    assert kept == held.told[0].document() == ended.document()["pilot"]
+    assert kept["allows"]
+    assert sum(part["left"] for part in kept["conditions"]) == 4 * 45
+    rest = sum(row["nanos"] for row in held.provider.bill.rows[kept["attempt"] :])
+    low, _, high, _ = held.told[0].cost.quantiles
+    assert low <= rest <= high
+
+
+def test_the_mean_lies_near_the_quote_of_the_rest(scene: Callable[[Law], Scene]) -> None:
+    """Within 3 %, since both rest on the lengths of the same replies; but the quote takes every row as flowing on, and the
+    certificate the share that did.
+    """
+    held = scene(LONG)
+    held.go()
+    flowed = {"g/one/q@s/two/p@t": 1 - held.told[0].parts[1].shares[0].bad / 15}
+    for part in held.told[0].parts:
+        assert part.cost.mean == pytest.approx(part.quoted * flowed.get(part.condition, 1), rel=0.03), part.condition
+
+
+def test_a_cap_that_the_rest_would_pass_ends_the_run_after_the_pilot(scene: Callable[[Law], Scene]) -> None:
+    """Exit 7 with the cap and its probability; by the provider's bill nothing is sent after the pilot, and status knows why."""
+    held = scene(SHORT)
+    held.place.budget('total = "100"\nconfirm_above = "100"\n[stage]\ng = "0.012"\n')
+    ended = held.go()
+    assert ended.code is Exit.GATE
+    assert ended.reason is not None
+    assert "P(the rest takes more than stage g leaves)" in ended.reason
+    assert held.calls() == held.told[0].attempt
+    assert (ended.state.state, ended.state.reason) == ("stopped", ended.reason)
+    assert [one["passes"] > 0.05 for one in held.kept()[0]["caps"]] == [False, True]
+
+
+def test_a_gate_that_would_be_passed_in_the_end_ends_the_run_after_the_pilot(scene: Callable[[Law], Scene]) -> None:
+    """Most replies of one judge are cut, too few yet for its gate to fire: exit 7 names the condition and the probability."""
+    held = scene(LONG)
+    ended = held.go()
+    assert ended.code is Exit.GATE
+    assert ended.reason is not None
+    assert "P(truncated of s/two/p@t ends above its gate of 30.0%)" in ended.reason
+    assert held.calls() == held.told[0].attempt
+
+
+def test_a_gate_that_fires_in_the_pilot_refuses_the_rest(scene: Callable[[Law], Scene]) -> None:
+    """Exit 7, with a certificate that says which gate has fired."""
+    held = scene(LONG)
+    path = held.place.folder / "experiment.toml"
+    path.write_text(path.read_text().replace("0.3, after = 40", "0.1, after = 10"))
+    ended = held.go()
+    assert ended.code is Exit.GATE
+    assert ended.reason is not None
+    assert "the gate of s/two/p@t has fired: truncated" in ended.reason
+
+
+def test_a_pilot_that_a_cap_stops_ends_with_the_code_of_that(scene: Callable[[Law], Scene]) -> None:
+    """Exit 3, and no certificate."""
+    held = scene(SHORT)
+    held.place.budget('total = "100"\nconfirm_above = "100"\n[calls]\ntotal = 20\n')
+    ended = held.go()
+    assert (ended.code, ended.certificate, held.kept()) == (Exit.EXHAUSTED, None, [])
+    assert held.calls() == 20
+
+
+def test_a_pilot_that_is_resumed_buys_nothing_twice_and_draws_the_same_certificate(
+    scene: Callable[[Law], Scene],
+) -> None:
+    """The first is refused by a cap; the same command makes its certificate anew, byte for byte, without a call; with the cap
+    raised the rest goes on.
+    """
+    held = scene(SHORT)
+    held.place.budget('total = "0.02"\nconfirm_above = "100"\n')
+    assert held.go().code is Exit.GATE
+    sent = held.calls()
+    assert held.go().code is Exit.GATE
+    assert held.calls() == sent
+    first, second = held.kept()
+    assert json.dumps(first) == json.dumps(second)
+    held.place.budget('total = "100"\nconfirm_above = "100"\n')
+    assert held.go().state.state == "complete"
+    assert len({row["attempt"] for row in held.provider.bill.rows}) == held.calls()
+
+
+def test_a_pilot_of_everything_is_simply_done(scene: Callable[[Law], Scene]) -> None:
+    """No certificate of nothing."""
+    held = scene(SHORT)
+    ended = held.go(blocks=60)
+    assert (ended.code, ended.state.state, ended.certificate, held.kept()) == (Exit.DONE, "complete", None, [])
+
+
+def test_consent_is_asked_once_for_the_whole(scene: Callable[[Law], Scene]) -> None:
+    """The pilot alone is below `confirm_above` and the whole above: refused before any call; with --yes both parts run."""
+    held = scene(SHORT)
+    whole = quote(held.project(), find_budget(held.place.root, None)).quote.worst
+    held.place.budget(f'total = "100"\nconfirm_above = "{whole / 2e9:.6f}"\n')
+    with pytest.raises(Refused, match="confirm_above"):
+        held.go()
+    assert held.calls() == 0
+    assert held.go(yes=True).state.state == "complete"
+
+
+def test_what_pilots_cannot_be_is_refused_with_everything_else(place: Place, provider: Running) -> None:
+    """--only, --limit and --rehearse beside --pilot, and what the files have wrong, are told at once."""
+    place.write(STAGES.replace('"two"]', '"three"]'), FILES)
+    said = place.do("run", "--pilot", "5", "--only", "s", "--limit", "2", "--rehearse", fine=(2,))
+    for words in ("not with --only", "not with --limit", "not with --rehearse", "three"):
+        assert any(words in problem for problem in said.problems), words
+    assert any("no pilot whose risk" in problem for problem in place.do("run", "--risk", "0.1", fine=(2,)).problems)
+
+
+def test_the_command_prints_the_certificate_and_the_audit_looks_back_at_it(place: Place, provider: Running) -> None:
+    """A row per condition, the caps, the gates and what follows; afterwards a note per condition, of the whole and of the time."""
+    place.write(STAGES, FILES)
+    told = place.do("run", "--pilot", "10", json=False, fine=(0, 8)).out
+    for words in ("certificate of x after 10 blocks", "cap total leaves", "gate truncated 30.0%", "going on"):
+        assert words in told
+    audit = place.do("audit", fine=(0, 8)).json
+    found = [one for one in audit["findings"] if one["check"] == "certificate"]
+    assert {one["condition"] for one in found} == {None, *(one["condition"] for one in audit["conditions"])}
+    assert any("the rest cost" in one["message"] for one in found if one["condition"] is None)
+    assert any("replies after the pilot are truncated" in one["message"] for one in found)

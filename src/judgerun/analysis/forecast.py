@@ -109,7 +109,7 @@ def later(k: int, n: int, *, more: int) -> Floats:
     x = np.arange(more + 1, dtype=np.float64)
     choose = gammaln(more + 1) - gammaln(x + 1) - gammaln(more - x + 1)
     found = np.exp(choose + betaln(x + a, more - x + b) - betaln(a, b))
-    return found / found.sum()
+    return np.asarray(found / found.sum(), dtype=np.float64)
 
 
 def middle(chances: Floats, *, level: float) -> tuple[int, int]:

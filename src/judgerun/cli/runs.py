@@ -20,6 +20,7 @@ from judgerun.cli.detach import Child, detach
 from judgerun.cli.keeping import Keeper
 from judgerun.cli.options import HERE, BudgetName, Here, Json, Name, Notify, Yes
 from judgerun.cli.panel import Panel, clock
+from judgerun.cli.piloting import Pilot, asked
 from judgerun.cli.rehearsal import rehearse as rehearse_project
 from judgerun.cli.standing import tell_state
 from judgerun.cli.words import Words, nowhere
@@ -101,6 +102,18 @@ def run(
     limit: Annotated[
         int | None, typer.Option("--limit", metavar="BLOCKS", min=1, help="At most so many blocks.")
     ] = None,
+    blocks: Annotated[
+        int | None,
+        typer.Option(
+            "--pilot", metavar="N", min=1, help="First so many blocks, then a certificate; the rest if it allows."
+        ),
+    ] = None,
+    risk: Annotated[
+        float | None,
+        typer.Option(
+            "--risk", metavar="P", min=0, max=1, help="Of passing a cap, borne by a pilot.", show_default="0.05"
+        ),
+    ] = None,
     rehearse: Annotated[
         bool, typer.Option("--rehearse", help="On the simulated provider, in virtual time: predicts, spends nothing.")
     ] = False,
@@ -112,6 +125,8 @@ def run(
     json: Json = False,
 ) -> Exit:
     """Run or resume. Ctrl-C once drains, twice stops now."""
+    other = {"--only": only is not None, "--limit": limit is not None, "--rehearse": rehearse}
+    pilot = asked(Workspace(root=workspace), name, budget, blocks=blocks, risk=risk, other=other)
     if rehearse:
         narrowed = bool(only or limit or detached or notify)
         return tell_rehearsal(Words(json=json), workspace, name, budget=budget, narrowed=narrowed)
@@ -119,7 +134,9 @@ def run(
     if detached and child is None:
         return detach()
     words = Words(json=json)
-    return go(words, workspace, name, budget=budget, yes=yes, only=only, limit=limit, notify=notify, child=child)
+    return go(
+        words, workspace, name, budget=budget, yes=yes, only=only, limit=limit, pilot=pilot, notify=notify, child=child
+    )
 
 
 def go(
@@ -131,6 +148,7 @@ def go(
     yes: bool,
     only: str | None = None,
     limit: int | None = None,
+    pilot: Pilot | None = None,
     quote_only: bool = False,
     notify: str | None = None,
     child: Child | None = None,
@@ -160,6 +178,8 @@ def go(
                 run_project(
                     project, budget=held, yes=yes, only=only, limit=limit, signals=True, watch=watch, log=keeper.log
                 )
+                if pilot is None
+                else pilot.run(words, project, held, yes=yes, watch=watch, log=keeper.log)
             )
         keeper.ended(result)
         return _tell_ending(words, result, held)

@@ -245,12 +245,13 @@ class Terms:
 
 
 def _add(total: Sum, cell: Cell, tally: Tally, terms: Terms) -> None:
-    by_bytes = cell.input_bound_by == "bytes"
+    by_bytes, size = cell.input_bound_by == "bytes", len(cell.request.canonical)
     total.sent += 1
     total.bounds += cell.input_bound
     total.longest = max(total.longest, cell.input_bound)
     total.by_bytes = by_bytes
-    inputs, worst = _input(cell.input_bound, by_bytes, tally), _worst_input(cell.input_bound, by_bytes, tally)
+    inputs = _input(cell.input_bound, size, by_bytes, tally)
+    worst = _worst_input(cell.input_bound, inputs, by_bytes)
     output = 0 if terms.embeds else (terms.bound(cell.output_cap) or 0)
     total.tokens += worst + output
     total.worst += terms.most(worst, cell.output_cap)
@@ -271,15 +272,16 @@ def _ratio(tally: Tally) -> float | None:
     return tally.input_tokens / tally.input_bytes if tally.input_bytes else None
 
 
-def _input(bound: int, by_bytes: bool, tally: Tally) -> int:
+def _input(bound: int, size: int, by_bytes: bool, tally: Tally) -> int:
+    """Expected tokens of the input of a request of `size` bytes: by those, as the ratio of the replies that told was taken."""
     if not by_bytes:
         return bound
     ratio = _ratio(tally)
-    return min(bound, ceil(bound / EXPECTED_BYTES_PER_TOKEN if ratio is None else bound * ratio))
+    return min(bound, ceil(bound / EXPECTED_BYTES_PER_TOKEN if ratio is None else size * ratio))
 
 
-def _worst_input(bound: int, by_bytes: bool, tally: Tally) -> int:
-    return bound if not by_bytes else min(bound, max(ceil(bound / WORST_BYTES_PER_TOKEN), _input(bound, True, tally)))
+def _worst_input(bound: int, expected: int, by_bytes: bool) -> int:
+    return bound if not by_bytes else min(bound, max(ceil(bound / WORST_BYTES_PER_TOKEN), expected))
 
 
 def _output(tally: Tally, terms: Terms) -> int:
@@ -301,13 +303,15 @@ def _line(
         size = outlook.size(tally.condition)
         mean = ceil(total.bounds / total.sent) if total.sent else ceil(size.mean)
         longest = max(total.longest, size.longest)
-    inputs = total.inputs + unknown * _input(mean, total.by_bytes, tally)
+    usual = ceil(tally.input_tokens / tally.told) if tally.told else _input(mean, mean, total.by_bytes, tally)
+    inputs = total.inputs + unknown * usual
+    longest_worst = _worst_input(longest, _input(longest, longest, total.by_bytes, tally), total.by_bytes)
     sent, cap = total.sent + unknown, terms.model.max_output_tokens
     climbing = total.climbing
     outputs = (sent - climbing.sent) * output + climbing.outputs
     expected = worst = bound = 0
     if terms.price is not None:
-        worst = total.worst + unknown * terms.most(_worst_input(longest, total.by_bytes, tally), cap)
+        worst = total.worst + unknown * terms.most(longest_worst, cap)
         bound = total.bound + unknown * terms.most(longest, cap)
         expected = min(worst, climbing.expected + _expected(terms.price, sent - climbing.sent, inputs, output))
     counts = tally.counts()
@@ -330,7 +334,7 @@ def _line(
         else _time(sent, inputs + climbing.inputs + outputs, outputs // sent if sent else 0, own, embed),
         days=_rounds(inputs + climbing.inputs, own) if jobs and sent else 0,
         longest=longest,
-        tokens=total.tokens + unknown * (_worst_input(longest, total.by_bytes, tally) + most),
+        tokens=total.tokens + unknown * (longest_worst + most),
     )
 
 
