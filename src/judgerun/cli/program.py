@@ -61,9 +61,7 @@ def gathered(argv: Sequence[str]) -> typer.Typer:
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )
-    app.callback()(_commands)
     app.callback()(_nothing)  # else a program of one command has no room for its name
-    app.callback()(lambda: None)  # else a program of one command would not be asked for it by its name
     for room in rooms(argv):
         room.register(app)
     return app
@@ -71,10 +69,6 @@ def gathered(argv: Sequence[str]) -> typer.Typer:
 
 def _nothing() -> None:
     """What is done before any command."""
-
-
-def _commands() -> None:
-    """Does nothing: a program with a callback asks for the name of its command even where it has only one."""
 
 
 def execute(argv: list[str]) -> Exit:
