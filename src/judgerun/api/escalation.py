@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from judgerun.api.project import Project, nothing, snapshot
 from judgerun.errors import Problem, Refused
@@ -51,7 +52,7 @@ def told(escalation: Escalation, quoted: Quote) -> str:
 def _shape(asked: Escalation) -> Iterator[Problem]:
     """What is wrong by itself."""
     rungs = asked.rungs
-    if not rungs or any(low >= high for low, high in zip(rungs, rungs[1:], strict=False)) or rungs[0] < 1:
+    if not rungs or any(low >= high for low, high in pairwise(rungs)) or rungs[0] < 1:
         wrong = f"{', '.join(map(str, rungs)) or 'nothing'} is no ladder of caps"
         yield Problem("command line", CAPS, wrong, "tokens that rise, as in 16384,32768")
     for kind in asked.kinds:

@@ -78,8 +78,8 @@ async def run(
 
     `experiment` is a project from `load`, or a name or path. `budget` may be left out where the workspace has only one.
     `only` is a condition key, `limit` a number of blocks. With `signals` the first SIGINT or SIGTERM drains, the second
-    stops at once. With an `escalation` it buys again by that plan, and sends nothing else. `world` stands in the place of this machine's clock and disk; `narrow` may keep cells of the flow (whose rows
-    are then kept) from being sent. `watch` is called each second with the run's progress.
+    stops at once. With an `escalation` it buys again by that plan, and sends nothing else. `world` stands in the place of this
+    machine's clock and disk; `narrow` may keep cells of the flow (whose rows are then kept) from being sent. `watch` is called each second with the run's progress.
 
     Raises Refused, before any call is made, for everything that a person wrote wrong, for an unknown price under a dollar
     cap, and for spending above the budget's `confirm_above` without `yes`.

@@ -75,8 +75,8 @@ def _own(evidence: Evidence, counts: Counts) -> int | None:
 
 
 def check_escalated(evidence: Evidence) -> Iterator[Finding]:
-    """Conditions whose cells were asked again under higher caps: a warning with what was truncated, empty or unparsed under their own
-    cap beside what is in force, and how each rung ended. A rate in force is conditional on the plan that bought it.
+    """Conditions whose cells were asked again under higher caps: a warning with what was truncated, empty or unparsed under their
+    own cap beside what is in force, and how each rung ended. A rate in force is conditional on the plan that bought it.
     """
     for condition, held in steps(evidence).items():
         if len(held) > 1:

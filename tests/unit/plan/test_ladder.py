@@ -125,7 +125,7 @@ def test_a_rung_that_fails_leaves_the_reply_below_it() -> None:
 
 
 def test_without_a_plan_nothing_of_the_plan_is_different() -> None:
-    """The digest and the cells of a flow are the same with and without a plan: it states what is bought again, not what is asked."""
+    """The digest of a flow is the same with and without a plan, which states what is bought again, not what is asked."""
     made = lab(10, 20)
     flow = made.whole()
     escalated = lab(10, 20)
@@ -147,7 +147,7 @@ def test_kinds_are_asked_again_as_they_are_named() -> None:
 
 
 def test_the_rungs_of_several_plans_are_one_ladder() -> None:
-    """A later plan goes on where an earlier one ends; each rung takes the kinds of all that name it, above the condition's own cap."""
+    """A later plan goes on where an earlier one ends; each rung above the own cap takes the kinds of all that name it."""
     plans = (CUT, Escalation(condition="solve/a", rungs=(64, 128), kinds=("empty",)))
     told = [(rung.cap, sorted(rung.kinds)) for rung in ladder(plans, "solve/a/p@rows", 40)]
     assert told == [(64, ["empty", "truncated"]), (128, ["empty"])]
