@@ -13,6 +13,8 @@ LARGEST = 3
 """Causes that are told of a lane."""
 LEAST = 0.005
 """And how large one must be."""
+LONG_S = 5.0
+"""A call that is in flight for less is not named."""
 
 
 def tell_lanes(words: Words, lanes: Mapping[str, Mapping[str, float]]) -> None:
@@ -29,7 +31,7 @@ def tell_time(words: Words, process: Mapping[str, Any]) -> None:
     """What a process says of the time left, of the calls that keep it and of its own lateness."""
     if process.get("left_s") is not None:
         words.say(f"about {span(process['left_s'])} left, limited by {plain(process['limited_by'])}")
-    for call in process.get("longest", ()):
+    for call in (call for call in process.get("longest", ()) if call["seconds"] >= LONG_S):
         words.say(
             f"in flight for {span(call['seconds'])}: {call['condition']}, item {plain(call['item'])}, attempt {call['attempt']}"
         )

@@ -6,7 +6,7 @@ from judgerun.audit.evidence import Evidence
 from judgerun.report.page import Section, Table, Text
 
 SAID = (
-    "Hours of slots (as many as were written for a lane, times the hours in which a run had it open) over the experiment's whole "
+    "Minutes of slots (as many as were written for a lane, times the minutes in which a run had it open) over the experiment's whole "
     "life, by what they went to; causes under half a per cent are left out."
 )
 LEAST = 0.005
@@ -19,7 +19,7 @@ def section(evidence: Evidence) -> Section | None:
         whole = sum(spent.values())
         for cause, seconds in sorted(spent.items(), key=lambda item: (-item[1], item[0])):
             if whole and seconds / whole >= LEAST:
-                rows.append((lane, cause, f"{seconds / 3600:.2f}", f"{100 * seconds / whole:.1f} %"))
+                rows.append((lane, cause, f"{seconds / 60:.1f}", f"{100 * seconds / whole:.1f} %"))
     if not rows:
         return None
-    return Section("Where the time went", (Text(SAID), Table(("lane", "cause", "hours", "share"), tuple(rows))))
+    return Section("Where the time went", (Text(SAID), Table(("lane", "cause", "slot-minutes", "share"), tuple(rows))))
