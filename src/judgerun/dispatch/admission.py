@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from judgerun.dispatch.breaker import Breaker
 from judgerun.dispatch.hours import Stint
-from judgerun.dispatch.lane import Lane
+from judgerun.dispatch.lane import Lane, Route
 from judgerun.dispatch.pace import Pace
 from judgerun.dispatch.room import Room
 from judgerun.dispatch.work import State, Work
@@ -22,6 +22,10 @@ class Held:
     turns: list[Pace] = field(default_factory=list)
     stated: int = 0  # the version of what the provider states at which its turn was given
     probe: tuple[Breaker, asyncio.Future[None]] | None = None  # by which it was let through to a provider in doubt
+
+    def stale(self, route: Route) -> bool:
+        """Whether what was owned when it was let through is none any more."""
+        return route.stated.version != self.stated or (self.probe is None and route.breaker.state != "ok")
 
     def release(self, tokens: int) -> None:
         if self.probe is not None:

@@ -79,7 +79,7 @@ class Driver:
             if work.called is None and room.money.blocked(work.scopes, work.rank):
                 work.enter(State.MONEY)  # somebody earlier began to wait while this one waited for its slot
                 return None
-            if work.route.stated.version != held.stated:  # an answer said meanwhile that nothing is left, or less
+            if held.stale(work.route):  # an answer said meanwhile that nothing is left, or less, or none comes any more
                 self._admission.called(work)
                 work.enter(State.MONEY)
                 return None
@@ -265,7 +265,9 @@ class Driver:
         room, name = self._room, work.provider
         if failure.cause is Cause.INTERRUPTED:
             raise Ended
-        if work.away:  # it waits before the breaker for as long as its provider does not answer, and this try counts for nothing
+        if (
+            work.away
+        ):  # it waits before the breaker for as long as its provider does not answer, and this try counts for nothing
             work.tries.failed += 1
             work.enter(State.MONEY)
             return

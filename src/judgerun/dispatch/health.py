@@ -81,12 +81,13 @@ def _changed(room: Room, work: Work, why: str) -> None:
         "half-open": f"{why} again: a few calls are sent",
         "ok": "it answers again: calls are sent at a rising rate",
     }
-    room.tell("open", work.provider, told[work.route.breaker.state])
-    if work.route.breaker.state == "ok":
+    state = work.route.breaker.state
+    room.tell("open", work.provider, told[state])
+    if state == "ok":
         room.progress.trouble.pop(work.provider, None)
-        for (provider, _), route in room.lanes.routes.items():
-            if provider == work.provider:
-                route.stated.restart()
+    for (provider, _), route in room.lanes.routes.items():
+        if provider == work.provider and state != "half-open":  # who has passed the breaker, and not been sent, comes back to it
+            route.stated.restart()
 
 
 class Vigil:

@@ -37,8 +37,8 @@ SPAN_S = MINUTE_S + GUARD_S
 
 FIRST = 8
 """Turns that are given at once after a silence."""
-RISE_S = 0.1
-"""In about so many seconds the turns given since then become nearly three times as many."""
+RISE_S = 0.15
+"""The rate doubles in about a tenth of a second: the n-th turn comes so many seconds, divided by n, after the one before it."""
 GAP_S = 0.0005
 """The rate rises up to one turn in so many seconds: 200 in 0.1 s."""
 LATE_S = 0.01

@@ -158,7 +158,9 @@ class Room:
         """Send nothing more to a provider; other providers go on."""
         if name not in self.closed:
             self.closed[name] = self.progress.closed[name] = why
-            self.codes.setdefault(Exit.PROVIDER, f"{name}: {why}")
+            models = [model for model in self.given.models.values() if model.provider.name == name]
+            if any(model.failover is None or model.lane is not None for model in models):
+                self._unserved(name)
             self.progress.news.append(f"provider {name} is closed, others go on: {why}")
             self.waits.end()
 
@@ -169,16 +171,33 @@ class Room:
             self.waits.end()
 
     def divert(self, cell: Cell) -> Cell | None:
-        """A cell that cannot be sent, as its model's failover asks it; None where that cannot be sent either, or none is named,
-        or where it is no trouble of the provider that keeps it.
+        """A cell that cannot be sent, as its model's failover asks it; None where it stays pending: none is named, that cannot be
+        sent either, or it is no trouble of the provider that keeps it.
         """
-        why = self.left.get(cell.model) or self.closed.get(cell.provider)
-        if why is None or self.halted or (other := self.given.flow.divert(cell)) is None or self.dropped(other):
-            return None
-        if cell.model not in self.diverted:
-            self.diverted.add(cell.model)
-            self.tell("failover", cell.model, f"its cells go to {other.model}: {why}")
-        return other
+        first = cell
+        while not self._stopped(cell) and (why := self.left.get(cell.model) or self.closed.get(cell.provider)):
+            if (other := self.given.flow.divert(cell)) is None:
+                break
+            if cell.model not in self.diverted:
+                self.diverted.add(cell.model)
+                self.tell("failover", cell.model, f"its cells go to {other.model}: {why}")
+            cell = other
+        if cell is not first and not self.dropped(cell):
+            return cell
+        if cell.provider in self.closed:
+            self._unserved(cell.provider)
+        self.given.flow.abandon(cell)
+        return None
+
+    def _unserved(self, provider: str) -> None:
+        """Cells stay pending because a provider is closed."""
+        self.codes.setdefault(Exit.PROVIDER, f"{provider}: {self.closed[provider]}")
+
+    def _stopped(self, cell: Cell) -> bool:
+        """Whether a cell is not to be sent at all, whoever is asked."""
+        scopes = self.scopes(cell)
+        stopped = self.gates.stopped(self.ancestry(cell.condition))
+        return self.halted or stopped or any(scope in self.exhausted for scope in scopes)
 
     def shut_lane(self, model: Model, why: str) -> None:
         """Send no more jobs of a model: its provider has no batch API for it. Calls, and jobs of other models, go on."""

@@ -103,9 +103,7 @@ class Scheduler:
 
     def _pass_on(self, cell: Cell) -> None:
         """A cell that its model cannot be asked: its failover is, where there is one; else it stays pending."""
-        if (other := self._room.divert(cell)) is None:
-            self._flow.abandon(cell)
-        else:
+        if (other := self._room.divert(cell)) is not None:
             self._open(other)
 
     def _open(self, cell: Cell) -> None:

@@ -7,14 +7,15 @@ The ceiling is what a person wrote. Below it the width follows additive increase
 - A cut is followed by `DEBOUNCE_S` without another, and what was sent before it says nothing about the new width: one wave of
   failures is one cut. The time is our own: what a provider asks us to wait postpones calls (`Stated.hold`), and never a width.
 - It grows by a `STEP`th of the ceiling for each round (as many answers as there are slots), counted only while every slot is in
-  use, somebody waits, and no overload is unforgotten: a width that is not used proves nothing.
+  use, somebody waits, and no overload is unforgotten: a width that is not used proves nothing. On its way through the upper
+  part of what was too much the last time it takes smaller steps.
 """
 
 from __future__ import annotations
 
 from judgerun.dispatch.slots import Slots
 
-WEIGHT = 10
+WEIGHT = 20
 """Answers that make one overload forgotten."""
 PRESSURE_MAX = 3 * WEIGHT
 """So many overloads in a row, or among few answers, make a cut."""
@@ -25,7 +26,7 @@ STEP = 32
 class Width:
     """The law over the slots of one lane."""
 
-    __slots__ = ("_credit", "_cut_at", "_pressure", "ceiling", "held", "narrow", "slots")
+    __slots__ = ("_credit", "_cut_at", "_much", "_pressure", "ceiling", "held", "narrow", "slots")
 
     def __init__(self, slots: Slots) -> None:
         self.slots = slots
@@ -35,6 +36,7 @@ class Width:
         self._pressure = 0
         self._credit = 0
         self._cut_at = float("-inf")
+        self._much = 0  # what was too much when it was last cut
 
     def answered(self, now: float) -> None:
         """A call was answered; to be asked only while `narrow`, and before its slot is given back."""
@@ -46,7 +48,9 @@ class Width:
             self._credit += 1
             if self._credit >= self.slots.size:
                 self._credit = 0
-                self.slots.resize(min(self.ceiling, self.slots.size + max(1, self.ceiling // STEP)))
+                near = 3 * self._much <= 4 * self.slots.size < 4 * self._much
+                step = max(1, self.ceiling // (4 * STEP if near else STEP))
+                self.slots.resize(min(self.ceiling, self.slots.size + step))
 
     def overloaded(self, now: float, *, began: float) -> bool:
         """A call that began then was refused for overload; whether the width was cut for it."""
@@ -64,7 +68,7 @@ class Width:
         """Use half of the slots, and at least one."""
         self.narrow = True
         self._pressure = self._credit = 0
-        self._cut_at = now
+        self._cut_at, self._much = now, self.slots.size
         self.slots.resize(max(1, self.slots.size // 2))
 
     def limit(self, ceiling: int) -> None:

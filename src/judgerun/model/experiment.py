@@ -126,7 +126,6 @@ class Model:
     tokenizer: str | None = None  # "server", "tiktoken:NAME" or a tokenizer.json: counts tokens for reservations
     lane: Literal["batch"] | None = None  # sent through the provider's batch API, at its discount
     failover: str | None = None  # another chat model of the experiment, asked in its place while it cannot answer
-    failover: str | None = None  # the model that takes its cells when its provider is down
 
     @property
     def priced_as(self) -> str:

@@ -103,13 +103,13 @@ def test_stray_failures_do_not_make_a_run_narrow(seed: int) -> None:
         return lived(256, events)[-1][3]
 
     assert end(0.01) > 128, f"seed {seed}"
-    assert end(0.34) <= 4, f"seed {seed}"
+    assert end(0.34) <= 16, f"seed {seed}"
 
 
 def test_a_width_that_is_not_used_does_not_grow() -> None:
     """Answers to few calls prove nothing about many at once."""
     wave = [(0.0, "overload")] * WAVE
-    quiet = [(1.0, "answer")] * 1000
+    quiet = [(1.0, "answer")] * 3000
     assert lived(64, wave + quiet, saturated=False)[-1][3] == 32
     assert lived(64, wave + quiet, saturated=True)[-1][3] == 64
 
