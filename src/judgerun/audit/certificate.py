@@ -18,6 +18,8 @@ from judgerun.model.money import Nanos, format_usd, parse_usd
 from judgerun.plan.certificate import LEVEL
 
 JUDGED = ("truncated", "unparsed")
+SLACK = 0.1
+"""What a time may lie beyond its interval, as a share: starts and last calls, of which the lengths of calls say nothing."""
 
 
 def check_certificate(evidence: Evidence) -> Iterator[Finding]:
@@ -129,7 +131,7 @@ def _time(evidence: Evidence, event: Event, seconds: Mapping[str, float], *, lef
     low, high = seconds["q05"], seconds["q95"]
     yield Finding(
         check="certificate",
-        severity="note" if low <= took <= high else "warning",
+        severity="note" if low * (1 - SLACK) <= took <= high * (1 + SLACK) else "warning",
         message=f"the rest took {took:.1f} s; the certificate said [{low}, {high}] ({LEVEL:.0%}) from the times of its calls",
         value=round(took, 1),
     )

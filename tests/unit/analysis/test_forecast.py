@@ -39,7 +39,7 @@ def test_items_that_all_cost_their_most_leave_no_doubt() -> None:
 
 
 def test_one_item_leaves_half_of_what_comes_unseen() -> None:
-    """With n = 1 the share of the unseen is uniform: of very many items it takes a half on average, and 95 % at its 95 % quantile."""
+    """With n = 1 the share of the unseen is uniform: of very many items a half on average, and 95 % at its 95 % quantile."""
     sums = drawn(group([0.0], left=100_000, most=1.0), resamples=20_000)
     assert sums.high.mean() / 100_000 == pytest.approx(0.5, abs=0.01)
     assert np.quantile(sums.high, 0.95) / 100_000 == pytest.approx(0.95, abs=0.01)
