@@ -657,3 +657,30 @@ def test_graders_that_were_never_asked_make_a_run_end_with_8(place: Path, tmp_pa
         marks = [line for line in ran.json["conditions"] if line["stage"] == "mark"]
         assert [line["reasons"] for line in marks] == [{"upstream empty": ROWS}] * 2
         assert len(provider.rows()) == 60, "nothing was asked of a grader"
+
+
+def test_status_foresees_how_wide_the_main_number_will_be(place: Path, provider: Simulator) -> None:
+    """Amid an experiment with a question, status tells the width of its interval now and at the end of the budget; a budget that
+    ends first makes it wider; a complete experiment has no forecast.
+    """
+    question = (
+        '[[question]]\nname = "ones"\nfrom = "tone"\nvalue = "value == \'POSITIVE\'"\n'
+        'compare = { model = ["one", "two"] }\ntest = "paired-bootstrap"\n'
+    )
+    (place / "prompts" / "tone" / "experiment.toml").write_text(EXPERIMENT + question)
+    assert command(place, provider.url, "status", "tone", "--json").json["width"]["note"] == "too few complete blocks"
+    assert command(place, provider.url, "run", "tone", "--limit", "12").code == 0
+    found = command(place, provider.url, "status", "tone", "--json").json
+    whole = found["width"]
+    assert (whole["question"], whole["measure"], whole["blocks"], whole["blocks_at_end"]) == ("ones", "difference", 12, 30)
+    assert (whole["paid"], whole["note"]) == (1.0, "")
+    assert "its interval is" in command(place, provider.url, "status", "tone").out
+    spent = Decimal(found["spend"]["high_usd"])
+    budget(place, f'total = "{spent * 2}"\n')
+    short = command(place, provider.url, "status", "tone", "--json").json["width"]
+    assert 12 < short["blocks_at_end"] < 30
+    assert short["note"] == "the budget ends first"
+    assert short["at_end"][1] >= whole["at_end"][1]
+    budget(place, 'total = "1.00"\n')
+    assert command(place, provider.url, "run", "tone").code == 0
+    assert command(place, provider.url, "status", "tone", "--json").json["width"] is None

@@ -12,12 +12,16 @@ import typer
 from judgerun.api.project import Workspace
 from judgerun.api.stand import glance, look
 from judgerun.api.state import State
+from judgerun.cli.foresight import foresee, told_width
 from judgerun.cli.hours import tell_lanes, tell_time
 from judgerun.cli.jobs import stands
 from judgerun.cli.options import HERE, BudgetName, Here, Json
 from judgerun.cli.words import Words, plain, trouble
 from judgerun.errors import Exit, JudgerunError
 from judgerun.model.condition import short
+
+SLOW = 2.0
+"""So many times slower than at its start is worth a word."""
 
 
 def register(app: typer.Typer) -> None:
@@ -81,6 +85,9 @@ def tell_state(words: Words, found: State) -> None:
             f"{process.get('tokens_per_s', 0)} tokens/s; waits for {waits}"
         )
         tell_time(words, process)
+        for provider, bears in process.get("providers", {}).items():
+            slow = f", {bears['slow']:.1f} times slower than at its start" if bears["slow"] >= SLOW else ""
+            words.say(f"{provider}: {bears['width']} of {bears['ceiling']} slots, breaker {bears['state']}{slow}")
         for provider, why in process.get("trouble", {}).items():
             words.say(f"{provider}: {plain(why)}; next try in {process['next_try_s'][provider]:.0f} s")
 
@@ -134,6 +141,9 @@ def status(
         bool, typer.Option("--watch", help="Stay, as long as a process runs it; with --json one object in each line.")
     ] = False,
     every: Annotated[float, typer.Option("--every", metavar="SECONDS", min=0.1, help="Between two looks.")] = 2.0,
+    forecast: Annotated[
+        bool, typer.Option("--forecast", help="How wide the main number's interval will be, of a large experiment too.")
+    ] = False,
     workspace: Here = HERE,
     json: Json = False,
 ) -> Exit:
@@ -154,7 +164,10 @@ def status(
             documents.append({"experiment": one, "error": trouble(error)})
             continue
         tell_state(words, found)
-        documents.append(found.document())
+        seen = foresee(place, one, budget, found, asked=forecast)
+        if seen is not None:
+            words.say(told_width(seen))
+        documents.append(found.document() | {"width": None if seen is None else seen.document()})
     if not names:
         words.say("nothing has run here yet")
     document = documents[0] if name else {"experiments": documents}
