@@ -1,10 +1,10 @@
 """Eta: how long a run will still take, by what its lanes lately did with their slots; arithmetic, it reads no clock.
 
 A cell costs its lane so many slot-seconds: all that its slots lately spent, waits for limits, money and backoffs included, over
-the cells that were answered meanwhile. What slots spend without work of their own (`IDLE` in hours.py) is no cost, nor are slots that were cut. Cells left,
-times the cost of one, over the slots that may be used now, is the time that the lane still needs. Both sums fade, with `FADE_S`
-or twice the time of a call, whichever is longer; so the estimate follows a provider that becomes slow, even while it answers
-nothing: time is spent, and no cell is answered.
+the cells that were answered meanwhile. What slots spend without work of their own (`IDLE` in hours.py) is no cost, nor are slots
+that were cut. Cells left, times the cost of one, over the slots that may be used now, is the time that the lane still needs.
+Both sums fade, with `FADE_S` or twice the time of a call, whichever is longer; so the estimate follows a provider that becomes
+slow, even while it answers nothing: time is spent, and no cell is answered.
 
 Lanes work side by side, and the slowest sets the time. Stages that cannot begin before others have ended for all rows (a ranking
 before its corpus has its vectors) stand on a later level; levels come one after the other.

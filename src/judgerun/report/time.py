@@ -6,8 +6,8 @@ from judgerun.audit.evidence import Evidence
 from judgerun.report.page import Section, Table, Text
 
 SAID = (
-    "Minutes of slots (as many as were written for a lane, times the minutes in which a run had it open) over the experiment's whole "
-    "life, by what they went to; causes under half a per cent are left out."
+    "Minutes of slots (as many as were written for a lane, times the minutes in which a run had it open) over the experiment's "
+    "whole life, by what they went to; causes under half a per cent are left out."
 )
 LEAST = 0.005
 
