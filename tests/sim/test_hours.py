@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,9 @@ from fakes.provider import FakeProvider
 from fakes.world import Knobs, Outcome, World, draw
 from judgerun.dispatch.beat import BEAT_S, CLOSE_EVERY
 from judgerun.model.lane import LaneSpec
+from judgerun.ports import Order
 from judgerun.simulate import virtual
+from judgerun.store.inline import Inline
 
 STEADY = (1.0, 1.0)
 """Each call takes a second."""
@@ -172,3 +175,28 @@ def test_a_lane_of_a_model_waits_for_the_lane_around_it(tmp_path: Path) -> None:
     outcome = life(tmp_path, knobs, lanes=lanes)
     assert shares(outcome, "lab/a")["other lane"] == pytest.approx(0.5, abs=0.05)
     assert shares(outcome, "lab")["sending"] > 0.9
+
+
+def test_a_provider_that_is_out_of_reach_is_told(tmp_path: Path) -> None:
+    """All connections break: after the first failures the breaker is open, and nearly all time is the provider's."""
+    knobs = Knobs(rows=60, concurrency=8, latency=(0.1, 0.1), weights={"drop before": 1e9})
+    found = shares(life(tmp_path, knobs, stops=(200.0,)))
+    assert found["provider"] + found.get("cut", 0.0) > 0.9
+    assert found["provider"] > 0.1
+
+
+def test_a_pause_is_told(tmp_path: Path) -> None:
+    """Of a run that was paused for ten minutes these minutes of every slot, within the seconds of hearing it, are the pause's."""
+
+    async def main() -> Outcome:
+        async with World(tmp_path, 3, Knobs(rows=40, concurrency=4, latency=STEADY)) as world:
+            running = asyncio.ensure_future(world.run())
+            for after, order in ((4.0, Order.PAUSE), (600.0, Order.UNPAUSE)):
+                await asyncio.sleep(after)
+                store = Inline.open(world.path, clock=world.clock, durable=False)
+                await store.ask("e", order, by="a test", within=None)
+                await store.aclose()
+            return await running
+
+    account = virtual.run(main()).progress.hours.accounts["lab"]
+    assert account.spent["paused"] == pytest.approx(4 * 600.0, abs=4 * 3.0)
