@@ -61,7 +61,9 @@ def _machine(workspace: Workspace) -> Iterator[Sign]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = "without a limit" if hard == resource.RLIM_INFINITY else f"up to {hard}"
     low = hard != resource.RLIM_INFINITY and hard < FILES_MIN
-    yield Sign("open files", "warn" if low else "good", f"at most {soft}; a run raises that to what its lanes need, {most}")
+    yield Sign(
+        "open files", "warn" if low else "good", f"at most {soft}; a run raises that to what its lanes need, {most}"
+    )
     wall = datetime.fromtimestamp(time.time(), UTC)
     yield Sign("clock", "good" if wall.year >= YEAR_MIN else "bad", wall.isoformat(timespec="seconds"))
     yield Sign("workspace", "good" if os.access(workspace.root, os.W_OK) else "bad", str(workspace.root.resolve()))
