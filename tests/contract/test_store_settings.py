@@ -1,4 +1,4 @@
-"""What is set in the place of a file: in force for whoever reserves, never below what is spent, over until the file says otherwise."""
+"""What is set in the place of a file: in force for whoever reserves, never below what is spent, until the file says otherwise."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ TOTAL = PURSE.caps[0]
 async def stores(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[tuple[Front, Front]]:
     """A process that runs under the purse, and one that gives commands."""
     clock, path = HandClock(), tmp_path / "cache.db"
-    runs: Front = await Cache.open(path, clock=clock) if request.param == "aiosqlite" else Inline.open(path, clock=clock)
+    runs: Front = (
+        await Cache.open(path, clock=clock) if request.param == "aiosqlite" else Inline.open(path, clock=clock)
+    )
     await runs.enter(experiment="utility", budget=PURSE)
     commands = Inline.open(path, clock=clock)
     yield runs, commands
@@ -159,7 +161,9 @@ def _in_force(caps: dict[str, int], purse: Budget) -> Budget:
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("reserve"), st.integers(0, 1), st.sampled_from(["lab", "house"]), st.integers(1, 400)),
-        st.tuples(st.just("close"), st.integers(0, 1), st.sampled_from(["settle", "void", "forfeit"]), st.integers(0, 9)),
+        st.tuples(
+            st.just("close"), st.integers(0, 1), st.sampled_from(["settle", "void", "forfeit"]), st.integers(0, 9)
+        ),
         st.tuples(st.just("set"), st.integers(0, 2), st.sampled_from(PURSE.caps), st.integers(0, 1_500)),
     ),
     max_size=40,

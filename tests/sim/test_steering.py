@@ -257,7 +257,7 @@ def test_concurrency_is_set_up_and_down(tmp_path: Path) -> None:
         await limit(2, "two")
         await limit(4, "four")
 
-    world, outcome = steered(tmp_path, replace(SLOW, rows=250, latency=(0.5, 1.5)), order)
+    _, outcome = steered(tmp_path, replace(SLOW, rows=250, latency=(0.5, 1.5)), order)
     assert outcome.complete
     assert seen == {"one": 1, "twelve": 12, "two": 2, "four": 4}
 
