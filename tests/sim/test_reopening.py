@@ -95,7 +95,7 @@ def test_a_reopened_condition_goes_on_by_what_comes_after(place: Place) -> None:
     """It is judged anew, stops again while it stays bad, and is done in the end; each reason stands in the audit."""
     write(place, "truncated = 0.2")
     place.do("run", fine=(7,))
-    reasons = []
+    reasons: list[str] = []
     while BAD in gates(place):
         before = place.counts()[BAD][1]
         reasons.append(f"reason {len(reasons)}")

@@ -33,7 +33,8 @@ NEXT = {
     Exit.DONE: "judgerun audit {name}",
     Exit.EXHAUSTED: "raise the cap in budgets/{budget}.toml and give the same command again: nothing is bought twice",
     Exit.FROZEN: "look at the bill, then judgerun unfreeze {name} --because TEXT",
-    Exit.GATE: "judgerun show {name} --unparsed, or --finish length; mend the prompt, the cap or the gate, and run again",
+    Exit.GATE: "look with judgerun show {name}; mend the prompt, the cap or the gate and run again, or say why it may go on: "
+    "judgerun resume {name} --condition COND --because TEXT",
     Exit.PROVIDER: "mend it, then give the same command again: it goes on where it stopped",
     Exit.INTERRUPTED: "the same command goes on where it stopped",
 }

@@ -150,10 +150,12 @@ def judge(
     found: dict[str, Fired] = {}
     for name, each in held.items():
         if name not in stopped:
-            own = sums[name].after(since[name]) if name in since else sums[name]
+            reopened = name in since
+            own = sums[name].after(since[name]) if reopened else sums[name]
             told = next(passed(gates[name], own, quoted=quoted.get(name)), None)
             if told is not None:
-                found[name] = Fired(condition=name, limit=told[0], why=told[1], items=each.bad.get(told[0], ()))
+                why = told[1] + ", since it was reopened" * reopened
+                found[name] = Fired(condition=name, limit=told[0], why=why, items=each.bad.get(told[0], ()))
     for name, why in _differing(held, sums, gates, since):
         if name not in stopped and name not in found:
             found[name] = Fired(condition=name, limit="difference", why=why, items=held[name].bad.get("truncated", ()))
