@@ -102,7 +102,10 @@ def lived(ward: Ward, *also: Callable[[Ward], Any]) -> Outcome:
 
 def events(ward: Ward, kind: str) -> list[tuple[str, str]]:
     """(subject, detail) of the events of a kind."""
-    return [(str(row[0]), str(row[1])) for row in rows_of(ward.path, f"select subject, detail from event where kind = '{kind}' order by id")]
+    return [
+        (str(row[0]), str(row[1]))
+        for row in rows_of(ward.path, f"select subject, detail from event where kind = '{kind}' order by id")
+    ]
 
 
 def replies(outcome: Outcome) -> int:

@@ -103,6 +103,10 @@ def live(progress: Progress, now: float) -> Mapping[str, Any]:
         "waiting": dict(progress.waits()),
         "next_try_s": {name: round(after, 1) for name, (_, after) in troubles.items()},
         "trouble": {name: why for name, (why, _) in troubles.items()},
+        "providers": {
+            name: {"width": one.width, "ceiling": one.ceiling, "state": one.breaker, "slow": round(one.slow, 1)}
+            for name, one in progress.bearings.items()
+        },
         "idle": {cause: round(seconds, 1) for cause, seconds in progress.idle.items() if seconds},
         "lanes": {
             lane: {cause: round(seconds, 1) for cause, seconds in spent.items()}

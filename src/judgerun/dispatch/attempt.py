@@ -265,9 +265,7 @@ class Driver:
         room, name = self._room, work.provider
         if failure.cause is Cause.INTERRUPTED:
             raise Ended
-        if (
-            work.away
-        ):  # it waits before the breaker for as long as its provider does not answer, and this try counts for nothing
+        if work.away:  # this try counts for nothing, and the next waits before the breaker
             work.tries.failed += 1
             work.enter(State.MONEY)
             return

@@ -1,4 +1,4 @@
-"""Health: what the ends of calls say of their provider, what the clock says of it and of this machine, and what is done about it."""
+"""Health: what the ends of calls say of their provider, what the clock says of it and of this machine; what is done about it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ def failed(room: Room, work: Work, failure: Failure, *, now: float, began: float
         route.stated.pulse.last = now
     if _overload(failure, profile):
         route.lanes[0].width.overloaded(now, began=began)
-        if failure.retry_after is not None and failure.retry_after < WAIT_MAX_S:  # beyond that it is no hint but a fault
+        if (
+            failure.retry_after is not None and failure.retry_after < WAIT_MAX_S
+        ):  # beyond that it is no hint but a fault
             route.stated.hold(failure.retry_after)
     if failure.cause not in ABSENT:
         if failure.cause is not Cause.INTERRUPTED and breaker.answered():
@@ -86,7 +88,9 @@ def _changed(room: Room, work: Work, why: str) -> None:
     if state == "ok":
         room.progress.trouble.pop(work.provider, None)
     for (provider, _), route in room.lanes.routes.items():
-        if provider == work.provider and state != "half-open":  # who has passed the breaker, and not been sent, comes back to it
+        if (
+            provider == work.provider and state != "half-open"
+        ):  # who has passed the breaker, and not been sent, comes back to it
             route.stated.restart()
 
 

@@ -78,7 +78,9 @@ class Stated:
         stated: dict[str, int] = {}
         for limit in limits:
             if limit.remaining == 0 and limit.reset_s is not None:
-                self.pace.postpone(_until_one(limit, limit.reset_s), "token limit" if "tokens" in limit.unit else "rate limit")
+                self.pace.postpone(
+                    _until_one(limit, limit.reset_s), "token limit" if "tokens" in limit.unit else "rate limit"
+                )
                 self.version += 1
             unit, rate = _PACED.get(limit.unit), _per_minute(limit)
             if unit is not None and rate is not None:

@@ -20,7 +20,9 @@ def paced(requests: int | None = None, tokens: int | None = None) -> tuple[Pace,
     """A pace on the running loop."""
     clock = LoopClock()
     held = Waits(clock=clock, progress=Progress())
-    return Pace(clock=clock, waits=held, rng=random.Random(1), requests_per_minute=requests, tokens_per_minute=tokens), held
+    return Pace(
+        clock=clock, waits=held, rng=random.Random(1), requests_per_minute=requests, tokens_per_minute=tokens
+    ), held
 
 
 async def passed(pace: Pace, count: int, *, tokens: int = 1, waste: float = 0.0, seed: int = 0) -> list[float]:

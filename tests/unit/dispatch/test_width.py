@@ -25,7 +25,9 @@ def busy(width: Width, extra: int = 3) -> None:
         task.add_done_callback(lambda _: None)
 
 
-def lived(ceiling: int, events: list[tuple[float, str]], *, saturated: bool = True) -> list[tuple[float, str, int, int]]:
+def lived(
+    ceiling: int, events: list[tuple[float, str]], *, saturated: bool = True
+) -> list[tuple[float, str, int, int]]:
     """(when, what, width before, width after) of a lane that lives through these."""
 
     async def life() -> list[tuple[float, str, int, int]]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from aiohttp import web
 
+from judgerun.model.reply import Failure
 from judgerun.providers.http import Deadlines, Http, Ramp
 from judgerun.providers.secrets import Scrub
-from judgerun.providers.wire import WireCall
+from judgerun.providers.wire import WireCall, WireReply
 from judgerun.simulate import virtual
 
 
@@ -80,3 +82,61 @@ def test_the_path_is_appended_to_the_base_url(base: str, url: str) -> None:
     """Whatever the base ends with."""
     http = Http(base, headers={}, scrub=Scrub(), ramp=Ramp())
     assert str(http._url(WireCall(path="/chat/completions"))) == url
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_deadline_that_passed_while_nothing_ran(told: bool) -> None:
+    """It is not taken at its word: whoever knows how long nothing ran may give that time back; else it ends soon after."""
+
+    async def main() -> float:
+        loop, deadlines, deadline = asyncio.get_running_loop(), Deadlines(), asyncio.timeout(None)
+        loop.call_later(10.0, lambda: setattr(loop, "_virtual_now", loop.time() + 3600.0))
+        if told:
+            loop.call_later(3611.0, deadlines.shift, 3600.0)
+        try:
+            async with deadline:
+                deadlines.add(deadline, 60.0)
+                await asyncio.sleep(100_000.0)
+        except TimeoutError:
+            return loop.time()
+        finally:
+            deadlines.drop(deadline)
+        raise AssertionError("it never ended")
+
+    assert virtual.run(main()) == pytest.approx(3660.0 if told else 3615.0, abs=0.01)
+
+
+async def test_idle_connections_are_dropped_and_those_in_use_are_not() -> None:
+    """After a sleep of the machine the next call goes out on a new connection, and one in flight is answered on its own."""
+    came: list[object] = []
+    arrived, release = asyncio.Event(), asyncio.Event()
+
+    async def answer(request: web.Request) -> web.Response:
+        came.append(request.transport)
+        if request.path == "/slow":
+            arrived.set()
+            await release.wait()
+        return web.Response(text="{}")
+
+    app = web.Application()
+    app.router.add_post("/{path}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    http = Http(f"http://127.0.0.1:{runner.addresses[0][1]}", headers={}, scrub=Scrub(), ramp=Ramp())
+
+    async def call(path: str) -> WireReply | Failure:
+        return await http.send(WireCall(path=path, body=b"{}"), headers={}, timeout_s=30.0)
+
+    await call("/quick")
+    await call("/quick")
+    assert came[0] is came[1]
+    slow = asyncio.ensure_future(call("/slow"))
+    await arrived.wait()
+    http.reset(0.0)
+    await call("/quick")
+    release.set()
+    assert isinstance(await slow, WireReply)
+    assert came[3] not in came[:3]
+    await http.aclose()
+    await runner.cleanup()
