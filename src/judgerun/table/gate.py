@@ -99,7 +99,8 @@ class Sums:
         """What came since an earlier moment; pairs are left out. No sum falls below 0: a truncated reply may have been bought
         again since, and is none now.
         """
-        return Sums(**{name: max(0, getattr(self, name) - getattr(earlier, name)) for name in _SUMS})
+        rest: dict[str, Any] = {name: max(0, getattr(self, name) - getattr(earlier, name)) for name in _SUMS}
+        return Sums(**rest)
 
     def most(self, other: Sums) -> Sums:
         """The larger of each sum."""
