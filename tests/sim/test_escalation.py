@@ -25,7 +25,7 @@ from = "t"
 models = ["one", "two"]
 prompts = ["p"]
 parse = { kind = "text" }
-gate = { truncated = 0.95 }
+gate = { truncated = 0.95, cost = 1.5 }
 [[stage]]
 name = "grade"
 kind = "grade"
@@ -89,7 +89,7 @@ def test_a_top_up_buys_the_cut_off_replies_alone(place: Place, provider: Simulat
     assert told["escalated"] == cut
     assert (told["planned"], told["done"], told["pending"], told["owed"]) == (ROWS, ROWS, 0, 0)
     spent = Decimal(after["spend"]["settled_usd"]) - Decimal(first["spend"]["settled_usd"])
-    assert spent * 10**9 == sum(int(row["nanos"]) for row in rows)
+    assert spent * 10**9 == sum(int(str(row["nanos"])) for row in rows)
     assert condition(after, TWO) == condition(first, TWO)
     grade = condition(after, f"grade/two/q@{ONE}")
     assert grade["pending"] == cut - told["truncated"]

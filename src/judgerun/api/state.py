@@ -142,13 +142,13 @@ def _stage(name: str) -> str:
 def _condition(count: Counts, spend: Spend) -> dict[str, Any]:
     numbers = ("planned", "done", "failed", "pending", "cached", "shared")
     marks = ("truncated", "empty", "unparsed", "refused", "concluded", "input_cut")
-    marks += ("escalated", "owed", "lapsed", "diverted")
+    other = ("escalated", "owed", "lapsed", "diverted")
     return {
         "condition": count.condition,
         "stage": count.stage,
         **{name: getattr(count, name) for name in numbers},
         "finish": dict(sorted(count.finish.items())),
-        **{name: getattr(count, name) for name in marks},
+        **{name: getattr(count, name) for name in (*marks, *other)},
         "reasons": dict(sorted(count.reasons.items())),
         "spend_usd": format_usd(spend.high),
         "spend_low_usd": format_usd(spend.low),

@@ -260,8 +260,9 @@ class ChatNode(Stageful):
         tally.reply(
             found, parsed=parsed, cached=found.experiment != self.common.experiment.name, shared=shared, rule=rule
         )
-        if tally.gauge is not None:
-            tally.gauge.reply(ask.row.id, ask.draws, found, parsed=parsed, shared=shared)
+        if tally.gauge is not None:  # what a rung costs was quoted by itself: a gate compares calls under the own cap
+            free = shared or bool(ask.below)
+            tally.gauge.reply(ask.row.id, ask.draws, found, parsed=parsed, shared=free)
         if not shared:
             tally.lengths(found, len(ask.request.canonical))
 
