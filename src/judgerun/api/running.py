@@ -79,7 +79,8 @@ async def run(
     `experiment` is a project from `load`, or a name or path. `budget` may be left out where the workspace has only one.
     `only` is a condition key, `limit` a number of blocks. With `signals` the first SIGINT or SIGTERM drains, the second
     stops at once. With an `escalation` it buys again by that plan, and sends nothing else. `world` stands in the place of this
-    machine's clock and disk; `narrow` may keep cells of the flow (whose rows are then kept) from being sent. `watch` is called each second with the run's progress.
+    machine's clock and disk; `narrow` may keep cells of the flow (whose rows are then kept) from being sent. `watch` is called
+    each second with the run's progress.
 
     Raises Refused, before any call is made, for everything that a person wrote wrong, for an unknown price under a dollar
     cap, and for spending above the budget's `confirm_above` without `yes`.
@@ -96,11 +97,7 @@ async def run(
     quoted = quote(project, held, only=only, limit=limit, escalation=escalation)
     if escalation is not None:
         log(told(escalation, quoted.quote))
-    for change in quoted.changes:
-        log(change)
-    refuse_unconfirmed(quoted, held, yes=yes)
-    for warning in quoted.warnings:
-        log(f"warning: {warning}")
+    _agree(quoted, held, yes, log)
     try:
         async with await world.opened(project.workspace.cache) as store:
             with _patient(), Snapshot.open(project.workspace.cache, fixed=False) as vectors:
@@ -119,23 +116,45 @@ async def run(
                 clock, progress = world.clock, Progress()
                 sent = flow if narrow is None else narrow(flow)
                 runner = _runner(project, held, quoted, calls, sent, store, providers, clock, progress)
-                goal = {x.condition: x.cached + x.shared + x.failed + x.to_send for x in quoted.quote.lines}
-                said = Watch(
-                    progress=progress, flow=flow, cache=store, budget=held, goal=goal, now=0.0,
-                    opened=_opened(project, quoted), whole=whole,
-                )  # fmt: skip
-                async with saying(said, clock, watch, log), hearing(runner, signals, log):
+                watched = _watched(project, held, quoted, flow, store, progress, whole=whole)
+                async with saying(watched, clock, watch, log), hearing(runner, signals, log):
                     ending = await runner.main()
                 await store.plan(project.name, flow.digest, pinned(project))
                 known = _known(flow, ending) if whole else None
     finally:
         for provider in providers.values():
             await provider.aclose()
+    held = held.amended(project.workspace.settings())  # while it ran, too
     result = _result(project, held, ending, known)
     if not world.inline and result.code is not Exit.STORE:
         ended = Ended(budget=held, code=result.code, reason=result.reason) if whole else None
         await keep(project, result.state, ended)
     return result
+
+
+def _agree(quoted: Quoted, budget: Budget, yes: bool, log: Callable[[str], None]) -> None:
+    """Tell what changed and what to beware of. Refused where what may be spent needs a yes."""
+    for change in quoted.changes:
+        log(change)
+    refuse_unconfirmed(quoted, budget, yes=yes)
+    for warning in quoted.warnings:
+        log(f"warning: {warning}")
+
+
+def _watched(
+    project: Project, budget: Budget, quoted: Quoted, flow: Flow, store: Front, progress: Progress, *, whole: bool
+) -> Watch:
+    """What a watcher of the run is given."""
+    return Watch(
+        progress=progress,
+        flow=flow,
+        cache=store,
+        budget=budget,
+        goal={x.condition: x.cached + x.shared + x.failed + x.to_send for x in quoted.quote.lines},
+        now=0.0,
+        opened=_opened(project, quoted),
+        whole=whole,
+    )
 
 
 def _opened(project: Project, quoted: Quoted) -> dict[str, Open]:

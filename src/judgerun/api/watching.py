@@ -79,7 +79,7 @@ async def saying(
                 orjson.dumps({**live(watched.progress, now), "counts": _counts(watched)}).decode()
             )
             if watch is not None:
-                watch(replace(watched, now=now))
+                watch(replace(watched, now=now, budget=watched.cache.budget or watched.budget))
 
     task = asyncio.create_task(say())
     try:
@@ -125,7 +125,7 @@ def live(progress: Progress, now: float) -> Mapping[str, Any]:
 
 COUNTED = (
     *("condition", "stage", "planned", "done", "failed", "pending", "cached", "shared", "finish", "truncated", "empty"),
-    *("unparsed", "refused", "concluded", "input_cut", "reasons"),
+    *("unparsed", "refused", "concluded", "input_cut", "escalated", "owed", "lapsed", "diverted", "reasons"),
 )
 """What of its counts a run tells each second, so that `status` need not survey the files while it lives."""
 

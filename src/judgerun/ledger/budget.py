@@ -64,7 +64,8 @@ class Cap:
             case "nanos":
                 return format_usd(amount)
             case "gpu_ms":
-                return f"{amount / 1000:g}"
+                seconds, rest = divmod(amount, 1000)
+                return f"{seconds}.{rest:03d}".rstrip("0").rstrip(".")
             case _:
                 return str(amount)
 

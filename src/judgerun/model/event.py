@@ -12,8 +12,8 @@ The kinds, with whose name the subject is, and what the detail tells (JSON where
     quote             experiment      what a call of each condition was quoted at when it first ran (JSON)
     pilot             experiment      a launch certificate (JSON)
     escalate          experiment      a plan by which items are bought again under higher caps (JSON)
-    ask               experiment      what a person asks of the processes that run now: pause, unpause, stop, now (JSON)
-    set               budget or lane  a cap or a limit that stands in the place of what is written (JSON)
+    ask               experiment      pause, unpause, stop or now, of processes that live (JSON: of which owners, until when)
+    set               budget or lane  a cap or a limit in the place of what is written (JSON: key, was, now)
     slow stall open   provider        what the scheduler saw of a provider, and what it did
     suspend           experiment      that the machine was asleep
     failover          model           that its cells go to another one

@@ -79,7 +79,9 @@ class Books:
         self._changes: dict[int, _Change] = {}
         self._rates = Rates(connection)
         self._undo: list[Operation] = []
-        self._since = 0  # the newest event when this owner entered: what is set after it was set over files that we have not read
+        self._since = (
+            0  # the newest event when this owner entered: what is set after it was set over files that we have not read
+        )
         self._day = (-1, "")
 
     # -- transactions
@@ -154,7 +156,10 @@ class Books:
         if self.budget is not None:
             found = [rows.account_of(row) for row in self.connection.execute(SQL["accounts"], (self.budget.name,))]
             memory.numbers = {leaf: number for number, leaf, _ in found}
-            told = [read_setting(*row) for row in self.connection.execute(SQL["settings_of"], (f"budget {self.budget.name}",))]
+            told = [
+                read_setting(*row)
+                for row in self.connection.execute(SQL["settings_of"], (f"budget {self.budget.name}",))
+            ]
             self.budget = self.budget.amended(told, since=self._since)
             memory.account = Account(self.budget.caps, {leaf: balance for _, leaf, balance in found})
             memory.frozen = self.frozen(self.budget.name)

@@ -153,6 +153,11 @@ class Front(ABC):
         """This process's number among the owners of the cache, while it is entered."""
         return self._owner
 
+    @property
+    def budget(self) -> Budget | None:
+        """The budget under which this process runs, with what was set of it as its last transaction saw it; None before that."""
+        return self._books.budget
+
     def bought(self, key: RequestKey) -> Kept | None:
         """The reply to a request, where there is one, whatever failed."""
         return self._reader.bought(key)
