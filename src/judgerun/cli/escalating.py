@@ -10,13 +10,13 @@ import typer
 from judgerun.api.escalation import CAPS, planned
 from judgerun.api.project import Workspace
 from judgerun.api.running import run
+from judgerun.api.steering import budget_named
 from judgerun.audit.words import plural
 from judgerun.cli.options import HERE, BudgetName, Here, Json, Name, Yes, listed
 from judgerun.cli.runs import NEXT
 from judgerun.cli.standing import tell_state
 from judgerun.cli.words import Words
 from judgerun.errors import Exit, Problem, Refused
-from judgerun.files.budgets import find_budget
 
 
 def register(app: typer.Typer) -> None:
@@ -41,7 +41,7 @@ def escalate(
     words = Words(json=json)
     place = Workspace(root=workspace)
     project = place.open(name, offline=False)
-    held = find_budget(place.root, budget)
+    held = budget_named(place, budget)
     plan = planned(project, condition, rungs=_caps(caps), kinds=listed(of), because=because)
     result = asyncio.run(run(project, budget=held, yes=yes, escalation=plan, signals=True, log=words.event))
     tell_state(words, result.state)
