@@ -235,11 +235,12 @@ def test_a_chain_of_failovers_ends() -> None:
     """A diverted cell may be diverted again, until no failover is named or the one that is was tried in vain."""
     made = pair(1)
     flow = made.flow()
-    cell = flow.take()
-    models = []
-    while cell is not None:
-        models.append(cell.model)
-        last, cell = cell, flow.divert(cell)
+    last = flow.take()
+    assert last is not None
+    models = [last.model]
+    while (other := flow.divert(last)) is not None:
+        last = other
+        models.append(last.model)
     assert models == ["a", "b", "c"]
     flow.resolve(last, Lost("down"))
     balanced(flow.counts())
