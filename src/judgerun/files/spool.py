@@ -10,9 +10,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
-import numpy as np
 import orjson
-from numpy.typing import NDArray
 
 _FLUSH_BYTES = 1 << 20
 
@@ -22,14 +20,13 @@ class Spool:
     with the object. Memory: 8 bytes a row.
     """
 
-    __slots__ = ("_buffer", "_ends", "_fd", "_file", "_offsets")
+    __slots__ = ("_buffer", "_ends", "_fd", "_file")
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile(prefix="judgerun-")  # noqa: SIM115 - it lives as long as the object
         self._fd = self._file.fileno()
         self._buffer = bytearray()
         self._ends = array("Q", [0])
-        self._offsets: NDArray[np.uint64] = np.zeros(1, dtype=np.uint64)
 
     def append(self, fields: Mapping[str, Any]) -> None:
         """Add a row. TypeError when a value is nothing that JSON can hold."""
@@ -42,14 +39,13 @@ class Spool:
     def close(self) -> None:
         """No more rows: what is still in memory goes to the file."""
         self._flush()
-        self._offsets = np.frombuffer(self._ends, dtype=np.uint64)
 
     def __len__(self) -> int:
         return len(self._ends) - 1
 
     def read(self, row: int) -> dict[str, Any]:
         """The fields of row number `row`."""
-        start, end = int(self._offsets[row]), int(self._offsets[row + 1])
+        start, end = self._ends[row], self._ends[row + 1]
         fields: dict[str, Any] = orjson.loads(os.pread(self._fd, end - start, start))
         return fields
 

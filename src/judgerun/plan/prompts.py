@@ -93,7 +93,7 @@ def _trimmed(text: str) -> str:
 
 def _message(prompt: Prompt, number: int, role: str, text: str, scope: Mapping[str, Any]) -> str:
     try:
-        return _template(text).render(scope)
+        return _rendered(_template(text), scope)
     except TemplateSyntaxError as error:
         raise _syntax(prompt, number, role, error) from error
     except NameMissing as error:
@@ -104,6 +104,15 @@ def _message(prompt: Prompt, number: int, role: str, text: str, scope: Mapping[s
         line = _line(error.__traceback__)
         wrong = str(error) if isinstance(error, _Unprintable) else f"{type(error).__name__}: {error}"
         raise RenderError(Problem(prompt.file, _place(number, role, line), wrong, _source(text, line))) from error
+
+
+def _rendered(template: Template, scope: Mapping[str, Any]) -> str:
+    """What `template.render` gives, without its copies of the scope."""
+    context = template.new_context(dict(scope) if not isinstance(scope, dict) else scope, shared=True)
+    try:
+        return _ENVIRONMENT.concat(template.root_render_func(context))
+    except Exception:  # noqa: BLE001 - as Jinja2's own render does
+        _ENVIRONMENT.handle_exception()  # raises it, with the template's lines in its traceback
 
 
 def _syntax(prompt: Prompt, number: int, role: str, error: TemplateSyntaxError) -> RenderError:

@@ -231,8 +231,8 @@ select digest, files from plan where experiment = ? order by id desc limit 1;
 -- new_plan: a plan that differs from the last
 insert into plan (experiment, digest, files, at) values (?, ?, ?, ?);
 
--- kept: a reply without its body and vector; the account that bought it first
-select a.account, p.attempt, r.kind, p.finish, p.finish_raw, p.input_fresh, p.cache_read, p.cache_write,
+-- kept: a reply without body and vector; its account first; its kind only where there is no text: else no row of a request is read
+select a.account, p.attempt, case when p.text = '' then r.kind end, p.finish, p.finish_raw, p.input_fresh, p.cache_read, p.cache_write,
        p.output_visible, p.reasoning, p.cost, p.reported_cost, p.input_cut, p.served_model, p.fingerprint,
        p.raw_digest, p.text, p.cache_write_1h, p.reported_tokens, p.thoughts
 from request r

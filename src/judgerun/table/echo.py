@@ -33,8 +33,7 @@ class Echo:
     @property
     def whole(self) -> bool:
         """Whether the reply is the prompt again and nothing else."""
-        first, prompted = self._reply.split(maxsplit=1)[:1], self._prompt.split(maxsplit=1)[:1]
-        if [word.casefold() for word in first] != [word.casefold() for word in prompted]:
+        if _begins(self._reply) != _begins(self._prompt):
             return False  # almost every reply ends here, before its long prompt is squeezed
         return squeeze(self._reply) == self._text
 
@@ -66,6 +65,11 @@ class Echo:
         if self._squeezed is None:
             self._squeezed = squeeze(self._prompt)
         return self._squeezed
+
+
+def _begins(text: str) -> str:
+    """The first letter of what `squeeze` makes of a text."""
+    return text.lstrip()[:1].casefold()[:1]
 
 
 def squeeze(text: str) -> str:

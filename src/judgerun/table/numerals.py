@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+_RUN = re.compile(r"[0-9]+")
 _LIST_MARKER = re.compile(r"^[ \t>*_#\-]*\(?([0-9]+)[.)][*_]*[ \t]+\S", re.MULTILINE)
 _MINUS = "-\N{MINUS SIGN}"
 _CURRENCY = "$€£¥₹"
@@ -29,6 +30,8 @@ _APOSTROPHES = "'\N{RIGHT SINGLE QUOTATION MARK}"
 _BLANKS = " \N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}\N{THIN SPACE}\N{FIGURE SPACE}"
 _DASHES = "\N{EM DASH}\N{HORIZONTAL BAR}"
 
+#: What ends a line: nothing of it makes a number a part of something else.
+_EDGES = frozenset(("", "\n"))
 #: Never beside a number that stands alone.
 _NOT_BEFORE = frozenset("./\\+^%\N{EN DASH}\N{NON-BREAKING HYPHEN}" + _MINUS)
 _NOT_AFTER = frozenset("/+^%\N{PER MILLE SIGN}\N{DEGREE SIGN}")
@@ -55,12 +58,15 @@ def numerals(text: str, *, signed: bool = False, backwards: bool = False) -> Ite
     """The whole numbers that stand alone in `text`, in order, or `backwards`, each looked at when it is asked for: a long
     reply has hundreds, of which a rule reads one. Negative ones too where `signed`.
     """
-    markers = {found.start(1) for found in _LIST_MARKER.finditer(text)}
-    runs = list(re.finditer(r"[0-9]+", text))
+    runs = list(_RUN.finditer(text))
+    markers: set[int] | None = None
     for found in reversed(runs) if backwards else runs:
         start, end = found.span()
-        if start in markers:
-            continue
+        if end < len(text) and text[end] in ".)":
+            if markers is None:
+                markers = {marker.start(1) for marker in _LIST_MARKER.finditer(text)}
+            if start in markers:
+                continue
         digits = found.group()
         if len(digits) > 1 and digits[0] == "0":
             continue
@@ -73,8 +79,10 @@ def numerals(text: str, *, signed: bool = False, backwards: bool = False) -> Ite
 
 def alone(text: str, start: int, end: int) -> bool:
     """Whether nothing beside `text[start:end]`, a number, makes it a part of something else."""
-    before, before2 = _at(text, start - 1), _at(text, start - 2)
-    after, after2 = _at(text, end), _at(text, end + 1)
+    before, after = _at(text, start - 1), _at(text, end)
+    if before in _EDGES and after in _EDGES:
+        return True  # as most numbers do that are a whole reply, or a line of it
+    before2, after2 = _at(text, start - 2), _at(text, end + 1)
     return not (
         _word(before)
         or _word(after)
