@@ -147,6 +147,10 @@ class Sample:
         """Leave a cell pending."""
         self.flow.abandon(cell)
 
+    def divert(self, cell: Cell) -> Cell | None:
+        """A probe asks the model that it names, and no other."""
+        return None
+
     def counts(self) -> tuple[Counts, ...]:
         """How the cells stand."""
         return self.flow.counts()
