@@ -103,6 +103,18 @@ def memory(*, prompts: int, width: int) -> dict[str, Any]:
     return {"name": "memory", "added_mb": round(added, 2), "few": few, "many": many}
 
 
+def flight(*, calls: int, width: int, latency: float) -> dict[str, Any]:
+    """So many calls in flight at once: how many the server really held, how many tries were in vain, how late the loop was."""
+    seen = cell("lagged", latency=latency, calls=calls, width=width)
+    most, vain = seen["server"]["most"], seen["attempts"] - seen["done"]
+    print(
+        f"flight: {most} of {width} in flight at {latency:g} s; {vain} tries in vain; the loop late by "
+        f"{seen['lag_p99_ms']} ms (99%), {seen['lag_worst_ms']} ms at worst",
+        flush=True,
+    )
+    return {"name": "flight", "most": most, "in_vain": vain, "width": width, "cell": seen}
+
+
 def window(*, rate: int, seconds: int) -> dict[str, Any]:
     """The most requests that the server saw in any 60 seconds, over the lane's limit."""
     seen = cell("ours", latency=0.05, calls=rate * seconds // 60, width=64, rate=rate)
@@ -115,12 +127,12 @@ def main() -> None:
     """All numbers, in the order of DESIGN's table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one run of each, fewer calls, no window")
-    parser.add_argument("--only", choices=["cpu", "wall", "memory", "window"], action="append")
+    parser.add_argument("--only", choices=["cpu", "wall", "memory", "flight", "window"], action="append")
     parser.add_argument("--calls", type=int, default=None)
     parser.add_argument("--reps", type=int, default=None)
     parser.add_argument("--out", type=Path, default=HERE / "calls.json")
     given = parser.parse_args()
-    wanted = given.only or (["cpu", "wall", "memory"] if given.quick else ["cpu", "wall", "memory", "window"])
+    wanted = given.only or ["cpu", "wall", "memory", "flight", *(() if given.quick else ["window"])]
     calls = given.calls or (3000 if given.quick else 10_000)
     reps = given.reps or (1 if given.quick else 5)
     started = time.time()
@@ -131,6 +143,8 @@ def main() -> None:
         made.append(compare("wall", "wall", reps=reps, latency=1.0, calls=min(calls, 5000), width=500))
     if "memory" in wanted:
         made.append(memory(prompts=100_000, width=500))
+    if "flight" in wanted:
+        made.append(flight(calls=6000 if given.quick else 20_000, width=2000, latency=2.0))
     if "window" in wanted:
         made.append(window(rate=600, seconds=150))
     machine = {"python": platform.python_version(), "system": platform.system(), "machine": platform.machine()}

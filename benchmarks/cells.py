@@ -13,7 +13,7 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -90,10 +90,40 @@ def workspace(folder: Path, url: str, calls: int, width: int, rate: int | None) 
     (budgets / "lanes.toml").write_text(lane)
 
 
-async def ours(folder: Path) -> Any:
+async def ours(folder: Path, watch: Callable[[Any], None] | None = None) -> Any:
     """The whole path: experiment file, plan, reservation, HTTP, settled reply, all durable."""
     experiment = judgerun.load(folder / "prompts" / "bench")
-    return await judgerun.run(experiment, budget=folder / "budgets" / "bench.toml", cache=folder / "cache.db")
+    return await judgerun.run(
+        experiment, budget=folder / "budgets" / "bench.toml", cache=folder / "cache.db", watch=watch
+    )
+
+
+async def lagged(folder: Path) -> dict[str, Any]:
+    """The same with a probe: by how much a timer of 5 ms was late while calls went out and came back. The seconds before the
+    first look at the run (its survey) and after the last (its end) are left out: nothing is in flight then.
+    """
+    late: list[tuple[float, float]] = []
+    looks: list[float] = []
+
+    async def probe() -> None:
+        while True:
+            due = time.perf_counter() + 0.005
+            await asyncio.sleep(0.005)
+            late.append((due, time.perf_counter() - due))
+
+    probing = asyncio.create_task(probe())
+    result = await ours(folder, lambda _: looks.append(time.perf_counter()))
+    probing.cancel()
+    held = sorted(lag for due, lag in late if looks and looks[0] <= due <= looks[-1])
+    if not held:
+        raise SystemExit("the run ended before it was looked at: more calls, or a longer latency")
+    return {
+        "lag_worst_ms": round(held[-1] * 1000, 1),
+        "lag_p99_ms": round(held[int(len(held) * 0.99)] * 1000, 1),
+        "lags": len(held),
+        "done": result.state.document()["cells"]["done"],
+        "attempts": result.state.standing.attempts,
+    }
 
 
 def resident() -> int:
@@ -138,8 +168,9 @@ def measured(kind: str, url: str, calls: int, width: int, rate: int | None) -> I
         if kind == "bare":
             asyncio.run(bare(url, calls, width))
         elif kind == "ours":
-            result = asyncio.run(ours(folder))
-            yield "result", str(result)[:200]
+            asyncio.run(ours(folder))
+        elif kind == "lagged":
+            yield from asyncio.run(lagged(folder)).items()
         elif kind == "pending":
             yield "resident", asyncio.run(pending(folder, url, width))
         yield "cpu", time.process_time() - cpu
@@ -152,13 +183,14 @@ def measured(kind: str, url: str, calls: int, width: int, rate: int | None) -> I
 def main() -> None:
     """Run one cell and print it."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=["bare", "ours", "pending"])
+    parser.add_argument("kind", choices=["bare", "ours", "lagged", "pending"])
     parser.add_argument("url")
     parser.add_argument("--calls", type=int, required=True)
     parser.add_argument("--width", type=int, required=True)
     parser.add_argument("--rate", type=int)
     given = parser.parse_args()
-    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    if given.kind == "bare":  # a run raises the limit itself
+        resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     if len(cores) > 1:
         os.sched_setaffinity(0, {cores[0]})
