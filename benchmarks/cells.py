@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,9 @@ async def bare(url: str, calls: int, width: int) -> None:
     async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=None)) as session:
         await asyncio.gather(*(work(session) for _ in range(width)))
 
+
+RUNS = ("judgerun.api.running", "judgerun.providers.http")
+"""All that a run imports."""
 
 EXPERIMENT = """
 name = "bench"
@@ -162,8 +166,8 @@ def measured(kind: str, url: str, calls: int, width: int, rate: int | None) -> I
         folder = Path(name)
         if kind != "bare":
             workspace(folder, url, calls, width, rate)
-            load = judgerun.load  # imports everything, once a process and not once a call
-            assert callable(load)
+            for module in RUNS:  # once a process, and not once a call
+                import_module(module)
         cpu, wall = time.process_time(), time.perf_counter()
         if kind == "bare":
             asyncio.run(bare(url, calls, width))

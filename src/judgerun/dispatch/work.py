@@ -57,6 +57,8 @@ class State(Enum):
     DONE = auto()
     PENDING = auto()
 
+    __hash__ = object.__hash__  # Enum's own is Python, and is asked for sixteen times a call
+
 
 #: Which state may follow which.
 NEXT: Mapping[State, frozenset[State]] = {

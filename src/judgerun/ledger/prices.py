@@ -37,11 +37,13 @@ class Price:
 
     def bound(self, input_tokens: int, output_tokens: int) -> Nanos:
         """The most that a call of at most so many tokens can cost: at any hour, in any tier that it can reach."""
+        rates = self.rates
+        if not rates.hours and not rates.tiers:  # as almost all: asked several times a call
+            return round_up(_dearest(rates, input_tokens, output_tokens), self.factor)
         dearest = max(
-            input_tokens * max(rates.input, rates.cache_read or 0, rates.cache_write or 0, rates.cache_write_1h or 0)
-            + output_tokens * max(rates.output, rates.reasoning or 0)
-            for scale in (self.rates, *self.rates.hours)
-            for rates in _reached(scale, input_tokens)
+            _dearest(reached, input_tokens, output_tokens)
+            for scale in (rates, *rates.hours)
+            for reached in _reached(scale, input_tokens)
         )
         return round_up(dearest, self.factor)
 
@@ -92,6 +94,12 @@ def _within(hours: Hours, minute: int) -> bool:
     if hours.start < hours.end:
         return hours.start <= minute < hours.end
     return minute >= hours.start or minute < hours.end
+
+
+def _dearest(rates: Rates, input_tokens: int, output_tokens: int) -> int:
+    """Tokens x the highest rate at which each kind of them may be charged."""
+    given = max(rates.input, rates.cache_read or 0, rates.cache_write or 0, rates.cache_write_1h or 0)
+    return input_tokens * given + output_tokens * max(rates.output, rates.reasoning or 0)
 
 
 def _reached(scale: Scale, tokens: int) -> Iterator[Rates]:
