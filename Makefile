@@ -4,7 +4,7 @@
 #   make check       style, types, imports, tidiness
 #   make storm       the long forms: real processes killed at random, many seeds
 #   make live-local  the trajectory experiment on a local embedder and a real llama.cpp server
-#   make bench       CPU and wall of a call against a bare loop, memory of pending prompts, the worst minute of a rate
+#   make bench       every benchmark, and the table against the targets of the design
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -47,7 +47,7 @@ live-local: $(LIVE)
 	$(BIN)/python tests/live/local.py
 
 bench: $(STAMP)
-	$(BIN)/python benchmarks/calls.py
+	$(BIN)/python benchmarks/run.py && $(BIN)/python benchmarks/report.py
 
 clean:
 	rm -rf demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
