@@ -17,6 +17,7 @@ from rich.text import Text
 from judgerun.api.watching import Watch
 from judgerun.cli.jobs import stands
 from judgerun.cli.words import Words, plain
+from judgerun.dispatch.eta import Left
 from judgerun.dispatch.progress import OpenJob
 from judgerun.model.condition import short
 from judgerun.model.money import format_usd
@@ -41,8 +42,6 @@ class Panel:
         self._shown = 0
         live = sys.stderr.isatty() and not words.json and not plain
         self._live = Live(console=words.err, refresh_per_second=4, transient=True) if live else None
-        self._before: tuple[float, int] | None = None
-        self._rate = 0.0
 
     def __enter__(self) -> Panel:
         if self._live is not None:
@@ -57,39 +56,16 @@ class Panel:
 
     def show(self, seen: Watch) -> None:
         """Show how the run stands now."""
-        counts = tuple(replace(count, planned=planned(seen, count)) for count in seen.flow.counts())
-        left = self._left(seen, counts)
-        said = _lines(self._name, seen, counts, seen.cache.standing(), left)
+        counts = tuple(replace(count, planned=seen.planned(count)) for count in seen.flow.counts())
+        said = _lines(self._name, seen, counts, seen.cache.standing())
         if self._live is not None:
             self._live.update(_picture(counts, said))
         elif self._shown % LINE_EVERY == 0:
             self._words.event("; ".join(said))
         self._shown += 1
 
-    def _left(self, seen: Watch, counts: tuple[Counts, ...]) -> float | None:
-        """Seconds left by the pace of completions, smoothed over about half a minute; None before there is one."""
-        done = sum(count.done + count.failed for count in counts)
-        if self._before is not None:
-            then, were = self._before
-            if seen.now > then:
-                now = (done - were) / (seen.now - then)
-                self._rate = now if not self._rate else self._rate + (now - self._rate) / 30
-        self._before = (seen.now, done)
-        pending = sum(count.planned for count in counts) - done
-        return pending / self._rate if self._rate > 0 else None
 
-
-def planned(seen: Watch, count: Counts) -> int:
-    """The cells of a condition that this run is to end: by the quote, until all rows are known. The flow knows only what it
-    has opened so far.
-    """
-    goal = seen.goal.get(count.condition, 0)
-    return max(count.done + count.failed, min(goal, count.planned) if seen.flow.drained else goal)
-
-
-def _lines(
-    name: str, seen: Watch, counts: tuple[Counts, ...], standing: Standing, left: float | None
-) -> tuple[str, ...]:
+def _lines(name: str, seen: Watch, counts: tuple[Counts, ...], standing: Standing) -> tuple[str, ...]:
     """How it stands, in lines that fit a narrow terminal: cells and time, money, pace and waits, then troubles."""
     whole = sum(count.planned for count in counts)
     done, failed = sum(count.done for count in counts), sum(count.failed for count in counts)
@@ -97,7 +73,7 @@ def _lines(
     spend = standing.experiment
     waits = ", ".join(f"{cause} {cells}" for cause, cells in seen.progress.waits().items()) or "nothing"
     return (
-        f"{name}: {done} of {whole} done, {failed} failed, {_time(left)}",
+        f"{name}: {done} of {whole} done, {failed} failed, {_time(seen.progress.left)}",
         f"spent [{format_usd(spend.low)}, {format_usd(spend.high)}] of {format_usd(seen.budget.total)} USD, "
         f"{format_usd(spend.held)} of it held",
         f"{calls:.1f} calls/s, {tokens:.0f} tokens/s, {seen.progress.in_flight} in flight; cells wait for {waits}",
@@ -116,8 +92,8 @@ def _jobs(name: str, held: Mapping[int, OpenJob]) -> Iterator[str]:
         yield f"... and {len(held) - JOBS_MAX} more jobs: judgerun jobs {name}"
 
 
-def _time(left: float | None) -> str:
-    return "time left unknown" if left is None else f"{clock(left)} left"
+def _time(left: Left | None) -> str:
+    return "time left unknown" if left is None else f"{left}"
 
 
 def clock(seconds: float) -> str:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from judgerun.api.watching import Watch
-from judgerun.cli.panel import clock, planned
+from judgerun.cli.panel import clock
 from judgerun.plan.counts import Counts
 
 
@@ -41,7 +41,7 @@ def test_planned_is_the_whole_from_the_first_second(drained: bool, known: int, d
         goal={"judge@rows": 5000},
         now=1.0,
     )
-    assert planned(seen, count) == told
+    assert seen.planned(count) == told
 
 
 def test_times_are_hours_minutes_seconds() -> None:
