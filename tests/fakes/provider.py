@@ -201,8 +201,8 @@ def _refusal(fault: str, retry_after: str) -> web.Response | None:
             return web.json_response(error, status=429, headers={"Retry-After": retry_after})
         case "429 bare":
             return web.json_response(error, status=429)
-        case "500":
-            return web.json_response(error, status=500)
+        case "500" | "502":
+            return web.json_response(error, status=int(fault))
         case "quota":
             return web.json_response({"error": {"message": "simulated", "code": "insufficient_quota"}}, status=429)
         case "unauthorised":

@@ -169,7 +169,7 @@ def test_those_sent_away_together_come_back_apart(tmp_path: Path) -> None:
     assert max(sum(at <= other < at + 0.01 for other in times) for at in times) <= 16
 
 
-@pytest.mark.parametrize("fault", ["drop before", "500"])
+@pytest.mark.parametrize("fault", ["drop before", "502"])
 def test_a_provider_that_is_dead_for_ten_minutes(tmp_path: Path, fault: str) -> None:
     """A probe goes to it now and then, and no cell uses up its tries; when it is back the run goes on and finishes."""
     server = Ailing(lambda at, load: fault if 5 <= at < 605 else "")
@@ -184,13 +184,25 @@ def test_a_provider_that_is_dead_for_ten_minutes(tmp_path: Path, fault: str) -> 
 
 def test_a_provider_that_stays_dead_is_given_up(tmp_path: Path) -> None:
     """After ten minutes without an answer it is closed: exit 9, the cells stay pending, and few calls were wasted."""
-    server = Ailing(lambda at, load: "500" if at >= 5 else "")
+    server = Ailing(lambda at, load: "502" if at >= 5 else "")
     outcome = lived(Ward(tmp_path, server, rows=1000))
     assert outcome.ending is not None
     assert outcome.ending.code is Exit.PROVIDER
     assert lost(outcome) == []
     assert server.came(10, 10_000) <= 25
     assert 600 <= server.faults[-1][0] <= 620
+
+
+def test_a_provider_that_answers_500_is_there(tmp_path: Path) -> None:
+    """An internal error uses up a try of its cell; the provider stays open, and every cell ends with its reason."""
+    server = Ailing(lambda at, load: "500")
+    ward = Ward(tmp_path, server, rows=40, attempts_max=3)
+    outcome = lived(ward)
+    assert outcome.ending is not None
+    assert outcome.ending.code is Exit.DONE
+    assert len(lost(outcome)) == 40
+    assert len(server.faults) == 3 * 40
+    assert events(ward, "open") == []
 
 
 def test_an_address_where_nobody_listens(tmp_path: Path) -> None:
@@ -254,7 +266,7 @@ def test_one_of_two_providers_is_dead(tmp_path: Path, named: bool) -> None:
     """The other goes on to its end. The cells of the dead one stay pending, exit 9; or they go to the model that is named for
     that, which is told once, and the run is complete.
     """
-    server = Ailing(lambda at, load: "500" if at >= 5 else "")
+    server = Ailing(lambda at, load: "502" if at >= 5 else "")
     ward = Ward(tmp_path, server, rows=200, second=True, failovers={"a": "b"} if named else {})
     outcome = lived(ward)
     assert outcome.ending is not None

@@ -17,6 +17,8 @@ from judgerun.ports import Answer
 
 ABSENT = frozenset({Cause.NOT_SENT, Cause.TIMED_OUT, Cause.DISCONNECTED, Cause.OVERLOADED})
 """After these in a row a provider is not there."""
+BROKEN = 500
+"""This status speaks of the request that met it: it uses up a try of its cell, and says of others that somebody is there."""
 
 SLOW_TIMES = 3.0
 BACK_TIMES = 2.0
@@ -56,6 +58,8 @@ def failed(room: Room, work: Work, failure: Failure, *, now: float, began: float
     if failure.cause not in ABSENT:
         if failure.cause is not Cause.INTERRUPTED and breaker.answered():
             _changed(room, work, "it answers")
+        return False
+    if failure.status == BROKEN and breaker.state == "ok":
         return False
     waited = breaker.lasted
     if breaker.failed(work, began=began):
