@@ -135,7 +135,7 @@ class FakeFlow:
         """No ready cell and no unopened row."""
         return not self._ready and self._next_row >= self._rows
 
-    def abandon(self, cell: Cell) -> None:
+    def forgo(self, cell: Cell) -> None:
         """The cell stays pending."""
         self.abandoned.append((cell.condition, cell.id))
 

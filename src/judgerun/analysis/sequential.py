@@ -34,7 +34,7 @@ def mcnemar(b: int, c: int) -> float:
     """
     if b < 0 or c < 0:
         raise ValueError(f"{b} and {c} are not counts")
-    n = b + c
+    n, b, c = b + c, min(b, c), max(b, c)  # so that rounding is the same whichever comes first
     return min(1.0, exp(log(n + 1) + lgamma(n + 1) - lgamma(b + 1) - lgamma(c + 1) - n * log(2)))
 
 

@@ -143,8 +143,8 @@ class Sample:
             self.lost[place_of(cell)] = outcome.reason
         self.flow.resolve(cell, outcome)
 
-    def abandon(self, cell: Cell) -> None:
-        """Leave a cell pending."""
+    def forgo(self, cell: Cell) -> None:
+        """Leave a cell pending, and those that share its call."""
         self.flow.abandon(cell)
 
     def divert(self, cell: Cell) -> Cell | None:

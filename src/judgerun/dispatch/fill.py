@@ -180,7 +180,7 @@ class Filler:
         """Leave pending what has lost its purpose. A run that ends leaves everything open as it is."""
         if not self._room.halted:
             for cell in tray.drop(self._room.dropped):
-                self._given.flow.abandon(cell)
+                self._given.flow.forgo(cell)
 
     def enqueued(self, model: Model) -> list[tuple[str | None, int]]:
         """The limits on enqueued tokens over a model, and over all models (None) of its provider."""

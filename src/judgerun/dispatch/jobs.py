@@ -66,7 +66,7 @@ class Keeper:
         if key in self._cells:
             self._cells[key] = cell
         elif key in self._left:
-            self._given.flow.abandon(cell)
+            self._given.flow.forgo(cell)
         else:
             self._put(self._tray(cell.model), cell)
 
@@ -235,7 +235,7 @@ class Keeper:
         for line in self._given.store.lines(job.id):
             self._left.add(line.key)
             if (cell := self._cells.pop(line.key, None)) is not None:
-                self._given.flow.abandon(cell)
+                self._given.flow.forgo(cell)
 
     # -- cells that come back
 
@@ -293,7 +293,7 @@ class Keeper:
                         elif (where := await stranded(room, key)) is not None:
                             del self._foreign[key]
                             room.strand(cell.provider, where)
-                            self._given.flow.abandon(cell)
+                            self._given.flow.forgo(cell)
                     self._again()
             except Ended:
                 return

@@ -48,8 +48,8 @@ class Flow(Protocol):
         """No ready cell and no unopened block; open cells may still bring new ones."""
         ...
 
-    def abandon(self, cell: Cell) -> None:
-        """Leave a taken cell pending, and forget it."""
+    def forgo(self, cell: Cell) -> None:
+        """Leave a taken cell pending, and forget it; a cell that shares its call may become ready in its place."""
         ...
 
     def resolve(self, cell: Cell, outcome: Kept | Lost) -> None:
@@ -186,7 +186,7 @@ class Room:
             return cell
         if cell.provider in self.closed:
             self._unserved(cell.provider)
-        self.given.flow.abandon(cell)
+        self.given.flow.forgo(cell)
         return None
 
     def _unserved(self, provider: str) -> None:

@@ -129,6 +129,9 @@ class Desk:
         self._seen.add(prefix)
         self.open[ask.request.key] = [ask]
         ask.node.hold(ask.row.root)
+        self._ready_up(ask)
+
+    def _ready_up(self, ask: Ask) -> None:
         cell = ask.node.cell(ask)
         self._count += 1
         heapq.heappush(self._ready, (cell.rank, self._count, cell))
@@ -208,6 +211,21 @@ class Desk:
         self._seen.discard(prefix)
         self._given_up.add(prefix)
         self._pend(self.open.pop(key, ()))
+
+    def forgo(self, key: RequestKey) -> None:
+        """Leave a taken cell pending, but none that shares its call: the next of those that wait for it may be taken in its place,
+        since what kept the first from being sent, a gate or a cap of its condition, need not keep them.
+        """
+        asks = self.open.get(key, ())
+        if len(asks) < 2 or key in self._merged:
+            self.abandon(key)
+            self._given_up.discard(key[:PREFIX])  # whoever asks for it later may take it
+            return
+        first, *rest = asks
+        self._pend([first])
+        rest[0].tally.twins -= 1
+        self.open[key] = rest
+        self._ready_up(rest[0])
 
     @staticmethod
     def _pend(asks: Iterable[Ask]) -> None:

@@ -87,6 +87,10 @@ class Flow:
         """Leave a taken cell pending for good and free what is kept for it; all downstream of it becomes pending."""
         self._desk.abandon(cell.request.key)
 
+    def forgo(self, cell: Cell) -> None:
+        """Leave a taken cell pending; a cell of another condition that shares its call becomes ready in its place."""
+        self._desk.forgo(cell.request.key)
+
     def survey(self) -> Iterator[Cell]:
         """Every cell that is to be sent and can be known now, in plan order; then the flow is finished. Nothing is kept of
         a cell once the next is asked for.

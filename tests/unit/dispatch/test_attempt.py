@@ -61,7 +61,7 @@ class Line:
     def resolve(self, cell: Cell, outcome: Kept | Lost) -> None:
         self.outcomes[cell.id] = outcome
 
-    def abandon(self, cell: Cell) -> None:
+    def forgo(self, cell: Cell) -> None:
         self.abandoned.append(cell.id)
 
     def divert(self, cell: Cell) -> Cell | None:

@@ -48,6 +48,26 @@ def test_identical_requests_are_bought_once() -> None:
     assert [(h.done, h.shared, h.pending) for h in again.counts()] == [(h.done, h.shared, 0) for h in flow.counts()]
 
 
+def test_a_cell_that_is_forgone_leaves_its_call_to_those_that_share_it() -> None:
+    """When the first stage may not ask, the other gets the same request to send; forgone in its turn, both stay pending; and a
+    later look finds them as before.
+    """
+    table = Rows("rows", [{"id": "a", "text": "same"}, {"id": "b", "text": "other"}])
+    stages = [chat(name, "rows", arm("m", "p", "{{ text }}")) for name in ("one", "two")]
+    lab = Lab(stages=stages, tables=[table])
+    flow, taken = lab.flow(), []
+    while (cell := flow.take()) is not None:
+        taken.append((cell.stage, cell.id))
+        if cell.stage == "one" or cell.id == "b":
+            flow.forgo(cell)
+        else:
+            flow.resolve(cell, kept("ok"))
+    flow.finish()
+    assert sorted(taken) == [("one", "a"), ("one", "b"), ("two", "a"), ("two", "b")]
+    held = {one.stage: (one.planned, one.done, one.shared, one.pending) for one in flow.counts()}
+    assert held == {"one": (2, 0, 0, 2), "two": (2, 1, 0, 1)}
+
+
 def test_what_another_experiment_bought_is_cached() -> None:
     """A reply of another experiment counts as cached; one's own does not."""
     lab = Lab(
