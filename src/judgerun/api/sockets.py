@@ -8,6 +8,8 @@ from judgerun.api.project import Project
 from judgerun.dispatch.lane import width
 from judgerun.errors import Problem, Refused
 
+ROOM = 8_192
+"""Open files that a run may have where the system lets it."""
 SPARE = 128
 """Files beside the sockets of calls: the cache, rows, logs, libraries, and connections that are just being closed."""
 
@@ -29,10 +31,14 @@ def wrong(project: Project) -> Problem | None:
 
 
 def ready(project: Project) -> None:
-    """Raise the soft limit of this process to what a run needs. Refused where the hard limit is below it."""
+    """Raise the soft limit of this process to what a run needs, and as far as `ROOM`, for lanes may be widened while it runs. Refused
+    where the hard limit is below the need.
+    """
     problem = wrong(project)
     if problem is not None:
         raise Refused(problem)
-    need, (soft, hard) = wanted(project), resource.getrlimit(resource.RLIMIT_NOFILE)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = ROOM if hard == resource.RLIM_INFINITY else min(ROOM, hard)
+    need = max(wanted(project), most)
     if soft != resource.RLIM_INFINITY and soft < need:
         resource.setrlimit(resource.RLIMIT_NOFILE, (need, hard))

@@ -103,7 +103,7 @@ class Beat:
         drained = room.given.flow.drained
         if room.halted:
             return "stop"
-        if room.progress.waiting["paused"]:
+        if room.pause.on:
             return "paused"
         if account.provider in room.closed:
             return "provider"
