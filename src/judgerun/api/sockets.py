@@ -31,8 +31,8 @@ def wrong(project: Project) -> Problem | None:
 
 
 def ready(project: Project) -> None:
-    """Raise the soft limit of this process to what a run needs, and as far as `ROOM`, for lanes may be widened while it runs. Refused
-    where the hard limit is below the need.
+    """Raise the soft limit of this process to what a run needs, and to `ROOM` where it may, since lanes may be widened while it
+    runs. Refused where the hard limit is below the need.
     """
     problem = wrong(project)
     if problem is not None:

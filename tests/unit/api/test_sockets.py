@@ -55,7 +55,7 @@ def test_the_doctor_tells_it(tmp_path: Path) -> None:
 
 
 def test_the_soft_limit_is_raised_to_what_lanes_may_need(tmp_path: Path) -> None:
-    """A soft limit is raised to the hard one, as far as lanes that are widened in mid-run may come to need it; one above that stays."""
+    """A soft limit is raised towards the hard one, for lanes may be widened in mid-run; one above that stays."""
     place = wide(tmp_path, 500)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     for soft, hard, after in ((200, 640, 640), (200, most, min(most, 8_192)), (most, most, most)):
