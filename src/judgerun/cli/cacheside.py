@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from judgerun.api import health
+from judgerun.api.doctor import examine, needed
 from judgerun.api.explain import explain as explain_keys
 from judgerun.api.project import Workspace
 from judgerun.cli.options import HERE, Here, Json
@@ -34,14 +34,14 @@ def register(app: typer.Typer) -> None:
 def doctor(workspace: Here = HERE, json: Json = False) -> Exit:
     """Keys present, disk, file limits, clock, cache health."""
     words = Words(json=json)
-    found = health.examine(Workspace(root=workspace))
+    found = examine(Workspace(root=workspace))
     words.table(("what", "state", "says"), [(sign.what, sign.state, sign.says) for sign in found])
     words.result({"signs": [{"what": sign.what, "state": sign.state, "says": sign.says} for sign in found]})
     return Exit.STORE if any(sign.what == "cache" and sign.state == "bad" for sign in found) else Exit.DONE
 
 
 def _cache(workspace: Path) -> Path:
-    return health.needed(Workspace(root=workspace))
+    return needed(Workspace(root=workspace))
 
 
 def size(workspace: Here = HERE, json: Json = False) -> Exit:

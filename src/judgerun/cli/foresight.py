@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from judgerun.api.precision import SMALL, Ahead, ahead
 from judgerun.api.project import Workspace
 from judgerun.api.state import State
 from judgerun.api.steering import budget_for
-from judgerun.api.width import SMALL, Ahead, ahead
 
 
 def foresee(place: Workspace, name: str, budget: str | None, found: State, *, asked: bool) -> Ahead | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -153,7 +153,7 @@ def status(
     names = [name] if name else place.ran()
     if watching and not watch(words, place, names, budget=budget, every=every):
         return Exit.DONE
-    documents: list[dict[str, object]] = []
+    documents: list[dict[str, Any]] = []
     for one in names:
         try:
             found = look(place, one, budget)

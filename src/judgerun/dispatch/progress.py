@@ -46,7 +46,7 @@ class Flight(Protocol):
     @property
     def stint(self) -> Stint: ...
     @property
-    def tried(self) -> int: ...
+    def failed(self) -> int: ...
 
 
 class Lateness:
@@ -150,7 +150,7 @@ class Progress:
     def longest(self, now: float) -> list[tuple[Cell, float, int]]:
         """The calls that have been in flight longest: their first cell, for how many seconds, and which try it is."""
         flights = islice(self.flights, LONGEST)
-        return [(flight.cells[0], now - flight.stint.since, flight.tried + 1) for flight in flights]
+        return [(flight.cells[0], now - flight.stint.since, flight.failed + 1) for flight in flights]
 
     def standing(self) -> str:
         """How many calls are in jobs, and where; empty when there are none."""

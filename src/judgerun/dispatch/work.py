@@ -114,11 +114,6 @@ class Work:
         """Cells."""
         return len(self.cells)
 
-    @property
-    def tried(self) -> int:
-        """Tries that failed."""
-        return self.tries.failed
-
     def enter(self, state: State) -> None:
         """Pass to a state that may follow this one."""
         if state not in NEXT[self.state]:

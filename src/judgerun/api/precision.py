@@ -1,4 +1,4 @@
-"""Width: how wide the interval of the experiment's main number is now, and how wide the rest of the budget lets it become."""
+"""Precision: how wide the interval of the experiment's main number is now, and how wide the rest of the budget lets it become."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from judgerun.analysis.width import Forecast, forecast, share
+from judgerun.analysis.precision import Forecast, forecast, share
 from judgerun.api.project import Project, snapshot
 from judgerun.api.quoting import headroom
 from judgerun.audit.evidence import Evidence

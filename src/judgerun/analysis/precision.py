@@ -1,4 +1,4 @@
-"""Width: how wide the interval of a mean is, and how wide it will be when there is more of the same; arrays in, numbers out."""
+"""Precision: how wide the interval of a mean is, and how wide it will be when there is more of the same; arrays in, numbers out."""
 
 from __future__ import annotations
 

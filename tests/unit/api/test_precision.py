@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from judgerun.api.width import affordable
+from judgerun.api.precision import affordable
 from judgerun.plan.counts import Counts
 from judgerun.ports import Spend, Standing
 

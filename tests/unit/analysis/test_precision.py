@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from judgerun.analysis.intervals import wilson
-from judgerun.analysis.width import forecast, share
+from judgerun.analysis.precision import forecast, share
 
 
 def test_the_width_now_is_that_of_the_textbook() -> None:
