@@ -67,19 +67,13 @@ def quoted_calls(events: Iterable[Event], experiment: str) -> dict[str, Nanos]:
     return json.loads(told[-1]) if told else {}
 
 
-async def quote_calls(store: Front, experiment: str, calls: Mapping[str, Nanos]) -> None:
-    """Record what a call of each condition is quoted at; the conditions that are not named keep what they had."""
-    held = quoted_calls(store.events(0), experiment)
-    if calls.items() - held.items():
-        await store.note("quote", experiment, json.dumps(held | dict(calls)), experiment=experiment)
-
-
 async def quote_first(store: Front, experiment: str, lines: Iterable[Line]) -> dict[str, Nanos]:
-    """Record the conditions that are now about to run for the first time; what a call of each condition was quoted at."""
+    """Record what a call of each condition is quoted at that is now about to run for the first time; that of all that ever ran."""
     held = quoted_calls(store.events(0), experiment)
-    new = {line.condition: -(-line.expected // line.to_send) for line in lines if line.to_send}
-    await quote_calls(store, experiment, new | held)
-    return new | held
+    calls = {line.condition: -(-line.expected // line.to_send) for line in lines if line.to_send} | held
+    if calls != held:
+        await store.note("quote", experiment, json.dumps(calls), experiment=experiment)
+    return calls
 
 
 # -- reopening

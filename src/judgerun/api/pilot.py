@@ -26,7 +26,7 @@ from judgerun.ledger.budget import Budget
 from judgerun.ledger.entry import EntryKind
 from judgerun.model.experiment import Embed
 from judgerun.model.request import RequestKey
-from judgerun.plan.certificate import RISK, UNITS, Certificate, Found, Room, Seen, certify
+from judgerun.plan.certificate import RISK, UNITS, Certificate, Found, Headroom, Seen, certify
 from judgerun.plan.counts import Counts
 from judgerun.plan.quote import Line, lanes_of
 from judgerun.store.snapshot import Snapshot
@@ -117,8 +117,8 @@ def draw(
         seen=_seen(project, items, _costs(books), lines),
         lines=lines,
         counts={count.condition: count for count in counts},
-        rooms=[
-            Room(cap=cap, leaves=max(0, cap.limit - account.committed(cap, today)))
+        headrooms=[
+            Headroom(cap=cap, leaves=max(0, cap.limit - account.committed(cap, today)))
             for cap in budget.caps
             if cap.unit in UNITS
         ],

@@ -105,9 +105,9 @@ def tell(words: Words, held: Certificate) -> None:
     rows.append(("all", "", "", left, *_dollars(held.cost.mean, *held.cost.quantiles), format_usd(quoted), "", ""))
     words.table(heads, rows, title=f"certificate of {held.experiment} after {held.blocks} blocks: what the rest costs")
     for against in held.caps:
-        room = against.room
+        cap, leaves = against.headroom.cap, against.headroom.leaves
         words.say(
-            f"cap {room.cap} leaves {room.cap.told(room.leaves)}: P(the rest takes more) = {against.passes:.3f}, "
+            f"cap {cap} leaves {cap.told(leaves)}: P(the rest takes more) = {against.passes:.3f}, "
             f"at most {held.risk:g} is allowed"
         )
     q05, q50, q95, _ = held.seconds.quantiles

@@ -49,7 +49,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class Headroom:
     """A cap that covers some of these conditions, and what it leaves."""
 
     cap: Cap
@@ -124,12 +124,12 @@ class Part:
 class Against:
     """One cap against what the rest takes of it."""
 
-    room: Room
+    headroom: Headroom
     passes: float  # the probability that the rest takes more than it leaves
 
     def document(self) -> dict[str, Any]:
         """In JSON; amounts of dollars as decimal strings."""
-        cap, leaves = self.room.cap, self.room.leaves
+        cap, leaves = self.headroom.cap, self.headroom.leaves
         told = format_usd(leaves) if cap.unit == "nanos" else leaves
         return {"cap": str(cap), "unit": cap.unit, "leaves": told, "passes": round(self.passes, 6)}
 
@@ -153,9 +153,9 @@ class Certificate:
     def reasons(self) -> tuple[str, ...]:
         """Why it does not allow the rest; empty where it does."""
         found = [
-            f"P(the rest takes more than {room.cap} leaves) = {one.passes:.3f} > {self.risk:g}"
+            f"P(the rest takes more than {headroom.cap} leaves) = {one.passes:.3f} > {self.risk:g}"
             for one in self.caps
-            if (room := one.room) and one.passes > self.risk
+            if (headroom := one.headroom) and one.passes > self.risk
         ]
         for part in self.parts:
             if part.gate is not None:
@@ -198,7 +198,7 @@ class Found:
     seen: Mapping[str, Seen]
     lines: Sequence[Line]
     counts: Mapping[str, Counts]
-    rooms: Sequence[Room]
+    headrooms: Sequence[Headroom]
     lanes: Mapping[str, LaneSpec]
     gates: Mapping[str, Gate] = field(default_factory=dict)
     fired: Mapping[str, str] = field(default_factory=dict)
@@ -222,7 +222,7 @@ def certify(found: Found, *, rng: np.random.Generator, risk: float = RISK) -> Ce
         parts=tuple(_part(found, line, group, sums[line.condition]) for line, group in zip(lines, groups, strict=True)),
         cost=_spread(sum(group.means[0] for group in groups), sums.values()),
         seconds=_time(found, lines, sums),
-        caps=tuple(_against(found, room, lines, sums) for room in found.rooms),
+        caps=tuple(_against(found, headroom, lines, sums) for headroom in found.headrooms),
     )
 
 
@@ -290,19 +290,19 @@ def _share(name: str, counts: Counts, more: int, limit: float | None) -> Share:
     )
 
 
-def _against(found: Found, room: Room, lines: Sequence[Line], sums: Mapping[str, Sums]) -> Against:
+def _against(found: Found, headroom: Headroom, lines: Sequence[Line], sums: Mapping[str, Sums]) -> Against:
     """A day's cap is asked as if the whole rest fell on this day."""
-    place = UNITS.index(room.cap.unit)
+    place = UNITS.index(headroom.cap.unit)
     models = {model.name: model.provider.name for model in found.experiment.models}
     taken = [
         sums[line.condition].high[:, place]
         for line in lines
-        if room.cap.covers(
+        if headroom.cap.covers(
             Leaf(found.budget, found.experiment.name, line.stage, line.condition, models[line.model], ""), ""
         )
     ]
-    passes = float(np.mean(np.sum(taken, axis=0) > room.leaves)) if taken else 0.0
-    return Against(room=room, passes=passes)
+    passes = float(np.mean(np.sum(taken, axis=0) > headroom.leaves)) if taken else 0.0
+    return Against(headroom=headroom, passes=passes)
 
 
 def _time(found: Found, lines: Sequence[Line], sums: Mapping[str, Sums]) -> Spread:
