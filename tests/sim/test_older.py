@@ -32,6 +32,14 @@ COMMANDS = [
     ("plan", "x"),
     ("run", "x"),
     ("run", "x", "--rehearse"),
+    ("run", "x", "--pilot", "2"),
+    ("pause", "x"),
+    ("unpause", "x"),
+    ("set", "sim", "concurrency=3"),
+    ("set", "budget", "total=50"),
+    ("unfreeze", "x", "--because", "asked"),
+    ("seal", "x"),
+    ("status", "x", "--watch"),
     ("probe", "x"),
     ("status", "x"),
     ("status",),
@@ -55,16 +63,23 @@ def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulator]:
         yield running
 
 
+@pytest.fixture(scope="module", params=[1, 2], ids="schema {}".format)
+def version(request: pytest.FixtureRequest) -> int:
+    """Of the older schema."""
+    found: int = request.param
+    return found
+
+
 @pytest.fixture(scope="module")
-def sealed(tmp_path_factory: pytest.TempPathFactory, provider: Simulator) -> Path:
-    """A workspace with a sealed run, its cache as version 1 wrote it."""
+def sealed(tmp_path_factory: pytest.TempPathFactory, provider: Simulator, version: int) -> Path:
+    """A workspace with a sealed run, its cache as that version wrote it."""
     at_home(provider.url)
     place = Place(tmp_path_factory.mktemp("sealed"))
     place.write(STAGES, ROWS)
     place.do("run")
     place.do("seal")
     cache = place.root / "cache.db"
-    older(cache, place.root / "older.db")
+    older(cache, place.root / "older.db", version=version)
     for path in place.root.glob("cache.db*"):
         path.unlink()
     (place.root / "older.db").rename(cache)
@@ -73,7 +88,7 @@ def sealed(tmp_path_factory: pytest.TempPathFactory, provider: Simulator) -> Pat
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_every_command_takes_an_older_cache(
-    sealed: Path, provider: Simulator, tmp_path: Path, words: tuple[str, ...]
+    sealed: Path, provider: Simulator, tmp_path: Path, version: int, words: tuple[str, ...]
 ) -> None:
     """Each may be the first that is given after an upgrade: it migrates, and keeps a copy; nothing is sent, the seal holds."""
     at_home(provider.url)
@@ -81,6 +96,28 @@ def test_every_command_takes_an_older_cache(
     came = len(provider.rows())
     said = place.say(*words)
     assert said.code == 0, said.err
-    assert (place.root / "cache.db.schema1.backup").exists()
+    assert (place.root / f"cache.db.schema{version}.backup").exists()
     assert len(provider.rows()) == came
+    place.do("verify")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("resume", "x", "--condition", "v", "--because", "asked"),
+        ("escalate", "x", "--condition", "v", "--max-output-tokens", "600"),
+        ("set", "budget", "total=0"),
+        ("set", "nowhere", "concurrency=3"),
+    ],
+    ids=" ".join,
+)
+def test_what_is_refused_is_refused_on_an_older_cache(
+    sealed: Path, provider: Simulator, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """For its own reason, and not since the cache is old; the seal holds."""
+    at_home(provider.url)
+    place = Place(Path(shutil.copytree(sealed, tmp_path / "w")))
+    said = place.say(*words)
+    assert said.code == 2, said.err
+    assert "schema" not in said.err
     place.do("verify")

@@ -69,7 +69,6 @@ class Workspace:
 
     def ran(self) -> list[str]:
         """The experiments of this workspace that its cache knows."""
-        renew(self.cache)
         with snapshot(self.cache) as view:
             known = set(view.experiments()) if view is not None else set()
         return [path.parent.name for path in list_experiments(self.root) if path.parent.name in known]
@@ -78,9 +77,8 @@ class Workspace:
         """The experiment of that name or path. Raises Refused with every problem at once.
 
         `offline` (all but a run): an address whose ${ENV} is not set is no problem, and a local model that is not installed
-        is known by what the cache remembers of it. A cache that an older judgerun wrote is migrated first.
+        is known by what the cache remembers of it.
         """
-        renew(self.cache)
         path = find_experiment(self.root, str(name))
         opened_ns, escalated = time.time_ns(), self._escalated(path.resolve().parent.name)
         loaded = load_experiment(
@@ -334,7 +332,8 @@ def nothing(_: RequestKey) -> None:
 
 @contextmanager
 def snapshot(path: Path) -> Iterator[Snapshot | None]:
-    """A read-only view of a cache; None when there is no cache yet."""
+    """A read-only view of a cache; None when there is no cache yet. One that an older judgerun wrote is migrated first."""
+    renew(path)
     if not made(path):
         yield None
         return

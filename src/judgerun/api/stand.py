@@ -29,7 +29,6 @@ from judgerun.ledger.budget import Budget
 from judgerun.plan.counts import Counts
 from judgerun.store.inline import Inline
 from judgerun.store.snapshot import Snapshot
-from judgerun.store.upkeep import renew
 
 _ENV = re.compile(r"\$\{(\w+)\}")
 
@@ -57,7 +56,6 @@ def look(workspace: Workspace, name: str, budget: str | None) -> State:
     """How an experiment stands: as it is kept, where that still holds, and its files are not read then; else as a survey finds
     it, which is kept where no process is about to change it. Refused as `Workspace.open`.
     """
-    renew(workspace.cache)
     with snapshot(workspace.cache) as view:
         running = None if view is None else _running(workspace, name, budget, view)
         if running is not None:
@@ -166,7 +164,6 @@ def rerun(workspace: Workspace, name: str, budget: Budget) -> Result | None:
     """How a rerun of a complete experiment under a budget ends, without its files being read; None where it must be run to know.
     Nothing is left to send; no process is at work or died; and all that a person or the world could have changed is as it was.
     """
-    renew(workspace.cache)
     with snapshot(workspace.cache) as view:
         stand = None if view is None else recall(workspace, name, view)
         if view is None or stand is None or stand.ended is None or not settles(stand.counts):

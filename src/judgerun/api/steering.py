@@ -20,7 +20,6 @@ from judgerun.model.setting import Value
 from judgerun.ports import Order
 from judgerun.store.inline import Inline
 from judgerun.store.schema import made
-from judgerun.store.upkeep import renew
 
 
 def budget_for(project: Project, name: str | None) -> Budget | None:
@@ -135,8 +134,7 @@ def set_lane(workspace: Workspace, name: str, words: Sequence[str]) -> Set:
 
 
 def _refuse_unrecorded(workspace: Workspace) -> None:
-    """Bring the cache up to date. Refused where there is no cache: what is set is recorded there."""
-    renew(workspace.cache)
+    """Refused where there is no cache: what is set is recorded there."""
     if not made(workspace.cache):
         raise Refused(Problem(str(workspace.cache), "", "there is no cache yet", "write it in the file: nothing runs"))
 
