@@ -47,10 +47,10 @@ def test_killed_at_random_and_resumed(tmp_path: Path, rng: random.Random) -> Non
     """kill -9 in a loop, with one process or two on the chain: `status` is sane after each, nothing bought is lost or bought
     again, and in the end the bill lies within the interval.
     """
-    place = Place(tmp_path / "w", rows=150 if LONG else 40, budget='total = "5.00"\n')
+    place = Place(tmp_path / "w", rows=600 if LONG else 50, budget='total = "5.00"\n')
     killed = 0
     with place.provider(seed=rng.randrange(1000), pace=4.0, faults=FAULTS + EMBED_FAULTS):
-        for _ in range(40 if LONG else 4):
+        for _ in range(70 if LONG else 7):  # one process or two: a hundred kills, or ten
             running = [place.start("run", "chain", "--yes") for _ in range(rng.choice((1, 2)))]
             time.sleep(rng.uniform(1.0, 3.5))
             looked_at(place, "chain")
