@@ -41,10 +41,14 @@ class Echo:
         """Whether `reply[start:end]` with its surroundings stands in the prompt."""
         left = self._reply[max(0, start - REACH) : start]
         right = self._reply[end : end + REACH]
-        words = _WORD.findall(f"{self._own(left)}\n{self._own(right)}")
-        if len(words) < WORDS or sum(map(len, words)) < LETTERS:
+        if len(left) + len(right) < LETTERS:  # a bare number, as most replies are
             return False
-        return self._prompted(left + self._reply[start:end] + right)
+        return self._prompted(left + self._reply[start:end] + right) and self._proves(left, right)
+
+    def _proves(self, left: str, right: str) -> bool:
+        """Whether what surrounds a match is enough to tell a repetition by."""
+        words = _WORD.findall(f"{self._own(left)}\n{self._own(right)}")
+        return len(words) >= WORDS and sum(map(len, words)) >= LETTERS
 
     def quotes(self, start: int, end: int) -> bool:
         """Whether `reply[start:end]` itself, whatever surrounds it, stands in the prompt."""
