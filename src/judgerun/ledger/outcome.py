@@ -78,7 +78,7 @@ def outcome(
     if usage is None or cost is None:
         return _outcome(Case.UNBILLED, bill=Amount(), hold=hold, shares=(None,) * len(answer))
     tokens = _tokens(usage)
-    shares = apportion(cost, [_tokens(_billed(reply)) for reply in answer])
+    shares = [cost] if len(answer) == 1 else apportion(cost, [_tokens(_billed(reply)) for reply in answer])
     bill = Amount(nanos=cost, calls=hold.calls, tokens=tokens, gpu_ms=gpu_ms)
     return _outcome(Case.BILLED, bill=bill, hold=hold, shares=tuple(shares))
 
@@ -95,8 +95,9 @@ def total_usage(replies: Iterable[Reply]) -> Usage | None:
     The cost of a batch is rounded up once, over this sum, and then shared.
     """
     usages = [_billed(reply) for reply in replies]
-    if any(usage.input is None or usage.output is None for usage in usages):
-        return None
+    for usage in usages:
+        if usage.input is None or usage.output is None:
+            return None
     if len(usages) == 1:
         return usages[0]
     return Usage(**{name: _sum([getattr(usage, name) for usage in usages]) for name in BUCKETS})
