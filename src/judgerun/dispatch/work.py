@@ -15,8 +15,8 @@ Which state holds what, and whether a stop may end it:
     state      slot  turn  hold  a stop ends it
     MONEY       -     -     -    yes
     SLOT        -     -     -    yes
-    TURN       yes    -     -    yes    (with a lane of its own, a model owns that slot and turn before the provider's; the turn
-                                         of what the provider states comes before any slot)
+    TURN       yes    -     -    yes    (with a lane of its own, a model owns that slot and turn before the provider's; the leave
+                                         of the breaker and the turn of what the provider states come before any slot)
     CLAIM      yes   yes    ?    no: what it is granted is voided unsent
     SENT       yes   used  yes   no; the second stop does, and the hold is forfeited
     CLOSED     yes   used   -    no
