@@ -672,7 +672,12 @@ def test_status_foresees_how_wide_the_main_number_will_be(place: Path, provider:
     assert command(place, provider.url, "run", "tone", "--limit", "12").code == 0
     found = command(place, provider.url, "status", "tone", "--json").json
     whole = found["width"]
-    assert (whole["question"], whole["measure"], whole["blocks"], whole["blocks_at_end"]) == ("ones", "difference", 12, 30)
+    assert (whole["question"], whole["measure"], whole["blocks"], whole["blocks_at_end"]) == (
+        "ones",
+        "difference",
+        12,
+        30,
+    )
     assert (whole["paid"], whole["note"]) == (1.0, "")
     assert "its interval is" in command(place, provider.url, "status", "tone").out
     spent = Decimal(found["spend"]["high_usd"])

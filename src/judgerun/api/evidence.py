@@ -120,9 +120,7 @@ def _budgets(project: Project, books: Books, settings: Sequence[Setting]) -> Ite
             continue  # an experiment outlives its budget file; the entries still name it
 
 
-def _amended(
-    project: Project, books: Books, budgets: Iterable[Budget], settings: Sequence[Setting]
-) -> Iterator[str]:
+def _amended(project: Project, books: Books, budgets: Iterable[Budget], settings: Sequence[Setting]) -> Iterator[str]:
     """What is in force in the place of what the files say, of these budgets and of the lanes of the experiment, in words."""
     for budget in budgets:
         yield from (f"budget {budget.name}: {words}" for words in budget.amendments)

@@ -47,7 +47,20 @@ def rooms(argv: Sequence[str]) -> Sequence[ModuleType]:
         writing,
     )
 
-    return (writing, runs, standing, steering, reopening, escalating, jobs, probing, reading, pricing, offline, cacheside)
+    return (
+        writing,
+        runs,
+        standing,
+        steering,
+        reopening,
+        escalating,
+        jobs,
+        probing,
+        reading,
+        pricing,
+        offline,
+        cacheside,
+    )
 
 
 def gathered(argv: Sequence[str]) -> typer.Typer:

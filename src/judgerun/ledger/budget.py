@@ -104,7 +104,9 @@ class Budget:
     def amendments(self) -> list[str]:
         """What is in force in the place of what the file says, in words."""
         pairs = zip(self.caps, self.filed, strict=True)
-        return [f"{cap.path} = {cap.told(cap.limit)}, {cap.told(was.limit)} in the file" for cap, was in pairs if cap != was]
+        return [
+            f"{cap.path} = {cap.told(cap.limit)}, {cap.told(was.limit)} in the file" for cap, was in pairs if cap != was
+        ]
 
     def tightest(self, experiment: str) -> Nanos:
         """The smallest dollar cap that covers all of an experiment: the total, or its own."""

@@ -110,7 +110,12 @@ def make(
             Problem("cache.db", experiment, f"{running} attempts are open", "let the run end, or rerun it to recover")
         )
     entry, attempt = connection.execute(SQL["last_entry"], (experiment,)).fetchone()
-    told: dict[str, Any] = {"plan": stated.plan, "prices": stated.prices, "files": dict(stated.files), "code": stated.code}
+    told: dict[str, Any] = {
+        "plan": stated.plan,
+        "prices": stated.prices,
+        "files": dict(stated.files),
+        "code": stated.code,
+    }
     if stated.escalation:  # a seal without one is as seals were before there were any
         told["escalation"] = stated.escalation
     if stated.lanes:  # an experiment that took no time of a lane is sealed as it was by earlier versions

@@ -131,7 +131,7 @@ def test_a_command_that_fails_is_a_line_of_the_log(tmp_path: Path, words: tuple[
 def test_the_last_notice_is_given_even_behind_slow_ones(tmp_path: Path) -> None:
     """At the end the notices that still wait are left out and counted; the last one, which says how it ended, is given."""
     gate = tmp_path / "go"
-    script = f'while [ $JUDGERUN_EVENT = gate -a ! -e {gate} ]; do sleep 0.05; done; echo $JUDGERUN_EVENT >> {tmp_path}/kept.jsonl'
+    script = f"while [ $JUDGERUN_EVENT = gate -a ! -e {gate} ]; do sleep 0.05; done; echo $JUDGERUN_EVENT >> {tmp_path}/kept.jsonl"
     scene = Scene(tmp_path, "/bin/sh", "-c", script)
     for _ in range(4):
         scene.notifier.tell("gate", {})
