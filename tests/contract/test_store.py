@@ -33,6 +33,7 @@ from judgerun.model.reply import Finish, Usage
 from judgerun.ports import Grant, Order, Spend, Store, Window
 from judgerun.store.cache import Cache
 from judgerun.store.inline import Inline
+from judgerun.store.seal import Stated
 
 Front = Cache | Inline
 
@@ -508,6 +509,21 @@ async def test_lost_until_a_reply_comes(world: World) -> None:
     attempt = await reserved(world.store)
     await world.store.close(settle(attempt, (chat(1), reply(), 60)))
     assert isinstance(world.store.lookup(chat(1).key), Kept)
+
+
+async def test_what_is_done_together_is_seen_together(world: World) -> None:
+    """Two adjusts and a seal that share a transaction: each rests on the lines of those before it."""
+    attempt = await reserved(world.store)
+    await world.store.close(forfeit(attempt))
+    stated = Stated(plan="d", prices="p", files={})
+    await asyncio.gather(
+        world.store.adjust(attempt, Amount(nanos=40, calls=1), document="invoice 7"),
+        world.store.adjust(attempt, Amount(nanos=30, calls=1), document="invoice 7, corrected"),
+        world.store.seal("utility", [chat(1).key], stated=stated),
+    )
+    world.check()
+    assert world.sql().execute("select settled_nanos, forfeited_nanos from account").fetchall() == [(30, 0)]
+    assert world.sql().execute("select entry = (select max(id) from entry) from seal").fetchall() == [(1,)]
 
 
 async def test_adjust_lowers_a_forfeit(world: World) -> None:

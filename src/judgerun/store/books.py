@@ -6,7 +6,7 @@ Who calls, and in which thread, is cache.py's and inline.py's business.
 Two processes may have the same accounts. Every group runs under `begin immediate`, so no other process decides meanwhile;
 when `pragma data_version` says that another one has committed since, the small account table is read again, else the copy
 in memory is right. Changes to balances are added up over the group and written before its commit, as additions: they need
-not know what else stands there.
+not know what else stands there. The lines of the ledger are written then too, many by one statement.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from judgerun.model.setting import read_setting
 from judgerun.ports import Claim, Closed, Closing, Grant
 from judgerun.store import rows
 from judgerun.store.anchor import Anchor
+from judgerun.store.lines import Lines
 from judgerun.store.queries import SQL
 from judgerun.store.rates import Rates
 
@@ -77,6 +78,7 @@ class Books:
         self.experiment = ""
         self._memory = _Memory()
         self._changes: dict[int, _Change] = {}
+        self._lines = Lines()
         self._rates = Rates(connection)
         self._undo: list[Operation] = []
         self._since = (
@@ -143,6 +145,7 @@ class Books:
         """Trust nothing in memory: the next transaction reads the disk."""
         self._memory = _Memory()
         self._changes.clear()
+        self._lines.clear()
         self._rates.forget()
 
     def _refresh(self) -> None:
@@ -170,11 +173,16 @@ class Books:
         for number, written in self._changes.items():
             self.connection.execute(SQL["book"], (*rows.amounts(written.delta), written.tries, number))
         self._changes.clear()
+        self._lines.write(self.connection)
+
+    def written(self) -> sqlite3.Connection:
+        """The connection, for whoever reads balances or entries inside a transaction: all that was done in it is there."""
+        self._flush()
+        return self.connection
 
     def balances(self, budget: str) -> dict[Leaf, Balance]:
         """How the leaves of a budget stand now. Inside a transaction."""
-        self._flush()
-        found = map(rows.account_of, self.connection.execute(SQL["accounts"], (budget,)))
+        found = map(rows.account_of, self.written().execute(SQL["accounts"], (budget,)))
         return {leaf: balance for _, leaf, balance in found}
 
     # -- reservations
@@ -230,7 +238,7 @@ class Books:
             place = known[request.key][0] or self._new_request(request)
             execute(SQL["carry"], (place, attempt))
             carried[request.key] = place
-        self._enter(attempt, _RESERVE, need, now)
+        self._lines.add(attempt, _RESERVE, need, now)
         self._book(number, leaf, change(_RESERVE, need), tries=1)
         self._memory.seats[attempt] = Seat(number, leaf, need, carried)
         if job is None:
@@ -250,7 +258,7 @@ class Books:
         self._end(closing, amount.tokens if settled else None, now)
         for place in seat.requests.values():
             self.connection.execute(SQL["release"], (place, attempt))
-        self._enter(attempt, kind, amount, now)
+        self._lines.add(attempt, kind, amount, now)
         self._book(seat.account, seat.leaf, change(kind, amount, hold=seat.need), tries=0 if closing.sent else -1)
         self._memory.seats.pop(attempt, None)
         self._rates.end(attempt, sent=closing.sent, tokens=amount.tokens if settled else None)
@@ -320,14 +328,14 @@ class Books:
             wrong = "is not a closed attempt of this cache" if row is None or stands is None else "names no document"
             raise Refused(Problem("cache.db", f"attempt {attempt}", wrong, "an adjust names both"))
         number, leaf, need = row[0], Leaf(*row[5:11]), Amount(*row[1:5])
-        self._enter(attempt, _ADJUST, amount, now, document)
+        self._lines.add(attempt, _ADJUST, amount, now, document)
         self._book(number, leaf, change(_ADJUST, amount, stands=stands))
         return Closed(overrun=self._overrun(attempt, Seat(number, leaf, need, {}), amount, now))
 
     def _booked(self, attempt: int) -> Balance | None:
         """What closing and adjusts of an attempt have booked so far; None when it is open or unknown."""
         stands: Balance | None = None
-        for name, *units in self.connection.execute(SQL["booked"], (attempt, attempt)):
+        for name, *units in self.written().execute(SQL["booked"], (attempt, attempt)):
             delta = change(EntryKind(name), Amount(*units), stands=stands or EMPTY)
             base = stands or EMPTY
             stands = Balance(base.settled + delta.settled, base.forfeited + delta.forfeited)
@@ -356,12 +364,6 @@ class Books:
         """Why a budget is frozen; None when it is not."""
         row = self.connection.execute(SQL["frozen"], (budget,)).fetchone()
         return row[1] if row and row[0] == "freeze" else None
-
-    def _enter(self, attempt: int, kind: EntryKind, amount: Amount, now: float, document: str | None = None) -> None:
-        self.connection.execute(
-            SQL["new_entry"],
-            (attempt, kind.value, amount.nanos, amount.calls, amount.tokens, amount.gpu_ms, now, document),
-        )
 
     def _book(self, number: int, leaf: Leaf, delta: Balance, *, tries: int = 0) -> None:
         written = self._changes.setdefault(number, _Change())

@@ -257,5 +257,5 @@ class Front(ABC):
         """Seal an experiment: its plan's keys in order, their replies, its ledger. The digest. Refused while it runs."""
         now = self._clock.wall()
         return await self._do(
-            partial(make, self._books.connection, experiment, keys, stated=stated, now=now, reason=reason)
+            lambda: make(self._books.written(), experiment, keys, stated=stated, now=now, reason=reason)
         )
