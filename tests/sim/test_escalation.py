@@ -111,6 +111,18 @@ def test_the_same_command_again_sends_nothing(place: Place, provider: Simulator)
     assert len(rungs_of(place)) == 1
 
 
+def test_what_a_gate_stopped_among_rungs_goes_on_when_it_is_reopened(place: Place) -> None:
+    """A gate fires while rungs are bought; reopened, the same command buys the rest, though what climbs counts as pending."""
+    solving(place)
+    place.do("run", fine=(8,))
+    file = place.folder / "experiment.toml"
+    file.write_text(file.read_text().replace("truncated = 0.95, cost = 1.5", "truncated = 0.02, after = 10"))
+    stopped = escalate(place, fine=(7,))
+    assert condition(stopped, ONE)["owed"] > 0
+    place.do("resume", "--condition", "solve", "--because", "rungs are still to come")
+    assert condition(escalate(place), ONE)["owed"] == 0
+
+
 def rungs_of(place: Place) -> list[dict[str, Any]]:
     """The plans that the cache has on record."""
     from judgerun.store.snapshot import Snapshot

@@ -28,9 +28,10 @@ class Gates:
 
     def resume(self, since: Mapping[str, Sums], counts: Iterable[Counts]) -> None:
         """Judge conditions that were reopened before this run from there on. Failed cells are tried anew by every run. A condition
-        that has fewer replies now than then has other requests, whose replies are all judged.
+        that has fewer replies now than then has other requests, whose replies are all judged; what is asked again under a
+        higher cap has a reply.
         """
-        done = {held.condition: held.done for held in counts}
+        done = {held.condition: held.done + held.climbing for held in counts}
         for condition, sums in since.items():
             if done.get(condition, 0) >= sums.done:
                 self._since[condition] = replace(sums, failed=0)

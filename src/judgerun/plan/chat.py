@@ -193,7 +193,7 @@ class ChatNode(Stageful):
             input_bound_by=by,
             output_cap=cap,
             output_expected=None if ask.below else slot.way.settings.output_tokens_expected,
-            further=tuple(rung.cap for rung in slot.ladder if rung.cap > (cap or 0)),
+            further=tuple([rung.cap for rung in slot.ladder if rung.cap > (cap or 0)]) if slot.ladder else (),
             climbing=bool(ask.below),
         )
 
@@ -237,6 +237,8 @@ class ChatNode(Stageful):
         rung = above(slot.ladder, ask.form.model.max_output_tokens, found.reply, parsed=verdict.parsed)
         if rung is None:
             return False
+        if not ask.below:
+            slot.tally.climbing += 1
         below = (*ask.below, replace(self._outcome(ask, slot, found, verdict, rule), below=()))
         again = self._again(ask, slot.way.forms.at(rung.cap))
         again.below, again.was_shared = below, shared
@@ -257,6 +259,8 @@ class ChatNode(Stageful):
 
     def _count_reply(self, ask: Ask, found: Kept, *, parsed: bool, rule: str, shared: bool) -> None:
         tally: Tally = ask.tally
+        if ask.below:
+            tally.climbing -= 1
         tally.reply(
             found, parsed=parsed, cached=found.experiment != self.common.experiment.name, shared=shared, rule=rule
         )

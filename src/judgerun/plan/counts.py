@@ -31,6 +31,7 @@ class Counts:
     input_cut: int = 0  # embeddings whose text was cut
     escalated: int = 0  # done under a higher cap than the condition's own
     owed: int = 0  # done, and to be asked again under a higher cap by the next run
+    climbing: int = 0  # pending, though a reply under a lower cap is there: a higher one is being bought
     lapsed: int = 0  # done, and asked again in vain: the reply under the lower cap stands
     diverted: int = 0  # done by the model that stands in for the condition's own
     reasons: Mapping[str, int] = field(default_factory=dict)  # why failed

@@ -36,6 +36,7 @@ class Tally:
     input_cut: int = 0
     escalated: int = 0
     owed: int = 0
+    climbing: int = 0
     lapsed: int = 0
     diverted: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
@@ -107,6 +108,7 @@ class Tally:
             input_cut=self.input_cut,
             escalated=self.escalated,
             owed=self.owed,
+            climbing=self.climbing,
             lapsed=self.lapsed,
             diverted=self.diverted,
             reasons=dict(self.reasons),
