@@ -214,13 +214,17 @@ class Terms:
         """The most that a cell can cost: under its cap, then on each rung above it; all at the dearest model that may serve it."""
         if self.price is None:
             return 0
-        price, embeds = self.price, self.embeds
-        above = [rung for rung in self.caps if rung > (cap or 0)]
-        own = sum(price.bound(inputs, 0 if embeds else (self.bound(held) or 0)) for held in (cap, *above))
+        own = self._once(self.price, inputs, cap)
+        for rung in self.caps:
+            if rung > (cap or 0):
+                own += self._once(self.price, inputs, rung)
         if self.spare is None:
             return own
         climbs = cap != self.model.max_output_tokens
         return max(own, self.spare.most(inputs, cap if climbs else self.spare.model.max_output_tokens))
+
+    def _once(self, price: Price, inputs: int, cap: int | None) -> Nanos:
+        return price.bound(inputs, 0 if self.embeds else (self.bound(cap) or 0))
 
     def problems(self, budget: str) -> list[Problem]:
         """Why nothing may be sent to the model, or to its failover, under a dollar cap."""

@@ -101,7 +101,7 @@ def _input(told: Mapping[str, Any]) -> tuple[int | None, int | None, int | None,
 
 def _output(told: Mapping[str, Any], *, said_something: bool) -> tuple[int | None, int | None]:
     """Visible and reasoning."""
-    completion, prompt, whole = (_one(told.get(f"{name}_tokens")) for name in ("completion", "prompt", "total"))
+    completion, prompt, whole = map(_one, map(told.get, ("completion_tokens", "prompt_tokens", "total_tokens")))
     details = _object(told.get("completion_tokens_details"))
     reasoning = _one(
         details.get("reasoning_tokens"), told.get("reasoning_tokens")
@@ -148,9 +148,7 @@ def cost(told: Any) -> Nanos | None:
 
 def count(value: Any) -> int | None:
     """A number of tokens; None for anything that is none."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        return None
-    return value if 0 <= value <= TOKENS_MAX else None
+    return value if type(value) is int and 0 <= value <= TOKENS_MAX else None  # a bool is none
 
 
 def _one(*said: Any) -> int | None:
