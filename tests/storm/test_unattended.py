@@ -211,7 +211,7 @@ def test_a_frozen_account_is_told(tmp_path: Path) -> None:
     place = Night(tmp_path / "w", rows=60)
     with place.provider(seed=3, pace=2.0, faults="overrun=0.02"):
         assert place.command("run", "chain", "--yes", *place.notify).code == 4
-    frozen, stop = place.kept()
+    frozen, *_, stop = place.kept()  # another call in flight may freeze it too
     assert (frozen["stdin"]["event"], frozen["stdin"]["subject"]) == ("frozen", "main")
     assert (stop["stdin"]["event"], stop["stdin"]["exit"]) == ("stop", 4)
 

@@ -38,6 +38,8 @@ POLL_FIRST_S = 15.0
 POLL_MAX_S = 60.0
 GRACE_S = 60.0
 """How long after a provider did not know a job it is asked again, before the job is taken not to exist."""
+DOUBT_S = 1.0
+"""How soon a stop is heard by a job that waits to be asked for again."""
 LOOK_TIMEOUT_S = 60.0
 CHUNK = 256
 """Attempts that are reserved, or closed, in one commit."""
@@ -98,9 +100,23 @@ class Collector:
         """Until the job has ended. Raises Ended when it must be left standing."""
         while job.state is not JobState.ENDED:
             if job.pause:
-                await self.room.waits.sleep("job", job.pause, job)
+                await self._wait(job)
             job.pause = min(max(POLL_FIRST_S, job.pause * 1.5), POLL_MAX_S)
             await (self._find(job) if job.state is JobState.SUBMITTING else self._look(job))
+
+    async def _wait(self, job: Job) -> None:
+        """Let its pause pass. A run that ends of itself waits for a job in doubt all the same: every later one that ends as soon would
+        begin with the same doubt. Raises Ended when it is to be left standing.
+        """
+        if not (job.state is JobState.SUBMITTING and job.missed):
+            await self.room.waits.sleep("job", job.pause, job)
+            return
+        clock = self.room.given.clock
+        until = clock.now() + job.pause
+        while (left := until - clock.now()) > 0:
+            if Exit.INTERRUPTED in self.room.codes:
+                raise Ended
+            await clock.sleep(min(left, DOUBT_S))
 
     # -- to the provider
 
