@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from types import TracebackType
 
@@ -16,7 +17,7 @@ from rich.text import Text
 
 from judgerun.api.watching import Watch
 from judgerun.cli.jobs import stands
-from judgerun.cli.words import Words, plain
+from judgerun.cli.words import GONE, Words, plain
 from judgerun.dispatch.eta import Left
 from judgerun.dispatch.progress import OpenJob
 from judgerun.model.condition import short
@@ -52,14 +53,14 @@ class Panel:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._live is not None:
-            self._live.stop()
+            _try(self._live.stop)
 
     def show(self, seen: Watch) -> None:
         """Show how the run stands now."""
         counts = tuple(replace(count, planned=seen.planned(count)) for count in seen.flow.counts())
         said = _lines(self._name, seen, counts, seen.cache.standing())
         if self._live is not None:
-            self._live.update(_picture(counts, said))
+            _try(partial(self._live.update, _picture(counts, said)))
         elif self._shown % LINE_EVERY == 0:
             self._words.event("; ".join(said))
         self._shown += 1
@@ -101,6 +102,15 @@ def clock(seconds: float) -> str:
     hours, rest = divmod(round(seconds), 3600)
     minutes, rest = divmod(rest, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}"
+
+
+def _try(draw: Callable[[], None]) -> None:
+    """Draw, as long as there is a terminal."""
+    try:
+        draw()
+    except OSError as error:
+        if error.errno not in GONE:
+            raise
 
 
 def _picture(counts: tuple[Counts, ...], said: tuple[str, ...]) -> Group:

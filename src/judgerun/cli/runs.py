@@ -23,7 +23,7 @@ from judgerun.cli.panel import Panel, clock
 from judgerun.cli.piloting import Pilot, asked
 from judgerun.cli.rehearsal import rehearse as rehearse_project
 from judgerun.cli.standing import tell_state
-from judgerun.cli.words import Words, nowhere
+from judgerun.cli.words import GONE, Words, nowhere
 from judgerun.errors import Exit, Problem, Refused
 from judgerun.ledger.budget import Budget
 from judgerun.model.condition import short
@@ -195,7 +195,9 @@ def _tell_ending(words: Words, result: Result, budget: Budget) -> Exit:
         if result.code in NEXT and (result.code is not Exit.DONE or result.state.state == "complete"):
             words.say("next: " + NEXT[result.code].format(name=result.state.experiment, budget=budget.name))
         words.result(result.document())
-    except BrokenPipeError:
+    except OSError as error:
+        if error.errno not in GONE:
+            raise
         nowhere(1)
     return result.code
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
@@ -37,6 +38,10 @@ def scrub(text: str, environ: Mapping[str, str] | None = None) -> str:
 def plain(text: str) -> str:
     """Model text made safe for a terminal: control characters are shown, not obeyed."""
     return _CONTROL.sub(lambda match: f"\\x{ord(match.group()):02x}", text)
+
+
+GONE = (errno.EPIPE, errno.EIO)
+"""What a write is answered when whoever read along has gone: the end of a pipe, or a terminal."""
 
 
 def nowhere(number: int) -> None:
