@@ -208,7 +208,7 @@ class Scheduler:
             self._escaped = asyncio.CancelledError() if task.cancelled() else task.exception()
             self._over.set()
             return
-        self._pump()
+        self._soon()  # not at once: what ends in the same turn of the loop is replaced in one go, from one look at the cache
 
     def _measure(self) -> None:
         """Keep the count of open work, and the time during which a full window kept cells from being taken."""
