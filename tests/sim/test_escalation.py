@@ -212,13 +212,19 @@ def test_a_seal_holds_when_more_is_bought_after_it(place: Place) -> None:
     place.do("report")
     estimates = place.root / "results" / "x" / "estimates.json"
     before = estimates.read_bytes()
+    pages = {path.name: path.read_bytes() for path in estimates.parent.glob("*.*")}
     escalate(place, "--because", "most were cut off")
     checked = place.do("verify").json
     assert any("escalation came after the seal" in note and "most were cut off" in note for note in checked["notes"])
     place.do("report")
     assert estimates.read_bytes() == before
+    assert place.say("set", "budget", "total=50").code == 0
+    assert place.say("set", "sim", "concurrency=3").code == 0
     place.do("run", fine=(0, 8))
+    place.do("run", "--pilot", "3", fine=(0, 8))
     place.do("verify")
+    place.do("report")
+    assert {path.name: path.read_bytes() for path in estimates.parent.glob("*.*")} == pages
     place.do("seal")
     place.do("report")
     place.do("verify")
