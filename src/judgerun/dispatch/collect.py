@@ -105,8 +105,8 @@ class Collector:
             await (self._find(job) if job.state is JobState.SUBMITTING else self._look(job))
 
     async def _wait(self, job: Job) -> None:
-        """Let its pause pass. A run that ends of itself waits for a job in doubt all the same: each later one that ends as soon would
-        begin with the same doubt. Raises Ended when it is to be left standing.
+        """Let its pause pass. A run that ends of itself waits for a job in doubt all the same: every later one that ends as soon
+        would begin with the same doubt. Raises Ended when it is to be left standing.
         """
         if not (job.state is JobState.SUBMITTING and job.missed):
             await self.room.waits.sleep("job", job.pause, job)
