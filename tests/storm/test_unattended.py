@@ -170,7 +170,7 @@ def test_a_stop_reaches_a_detached_run(tmp_path: Path, rng: random.Random) -> No
 
 def test_an_attached_run_whose_terminal_goes_away_drains(tmp_path: Path) -> None:
     """The terminal is closed under a run: it drains, with 130, forfeits nothing, and its last words are in its output file."""
-    place = Night(tmp_path / "w", rows=150)
+    place = Night(tmp_path / "w", rows=900)
     with place.provider(seed=1, pace=6.0):
         pid, terminal = pty.fork()
         if pid == 0:
