@@ -335,6 +335,27 @@ def test_a_dead_provider_ends_with_9(place: Path, tmp_path: Path, fault: str) ->
         assert ran.json["spend"]["high_usd"] == "0.00"
 
 
+def test_every_gate_and_a_closed_provider_are_told_to_a_command(place: Path, tmp_path: Path) -> None:
+    """Two gates that fire as a run ends, and a provider that is out of credit before the first second is over: a notice of each,
+    then how it ended, with what the cache has as JSON readable at once.
+    """
+    kept = tmp_path / "kept.jsonl"
+    notify = ("--notify", f"sh -c 'cat >> {kept}'")
+    edit(place, 'prompts = ["tone"]', 'prompts = ["tone"]\ngate = { truncated = 0.2, after = 20 }')
+    with simulator(tmp_path / "cut.jsonl", faults="no_parts=1") as provider:
+        assert command(place, provider.url, "run", "tone", *notify).code == 7
+    told = [json.loads(line) for line in kept.read_text().splitlines()]
+    assert [one["event"] for one in told] == ["gate", "gate", "stop"]
+    assert all(one["detail"]["why"].startswith(one["detail"]["limit"]) for one in told[:2])
+    kept.unlink()
+    path = place / "prompts" / "tone" / "tone.md"
+    path.write_text("Once more. " + path.read_text())
+    with simulator(tmp_path / "poor.jsonl", faults="quota=1") as provider:
+        assert command(place, provider.url, "run", "tone", *notify).code == 9
+    told = [json.loads(line) for line in kept.read_text().splitlines()]
+    assert [one["event"] for one in told] == ["closed", "stop"]
+
+
 def test_a_gate_stops_its_condition(place: Path, tmp_path: Path) -> None:
     """Unparsed replies beyond the limit stop the condition; the run ends with 7 and money is saved."""
     edit(place, 'prompts = ["tone"]', 'prompts = ["tone"]\ngate = { unparsed = 0.05, after = 10 }')

@@ -29,6 +29,8 @@ SAID_MAX = 300
 Kind = Literal["finish", "stop", "gate", "frozen", "closed", "asked"]
 KINDS: Mapping[str, Kind] = {"gate": "gate", "freeze": "frozen", "ask": "asked"}
 """Which events of the cache are told, and as what."""
+TELLING = ("gate", "ask")
+"""Those whose detail is JSON."""
 
 
 def parse(text: str) -> tuple[str, ...]:
@@ -95,29 +97,41 @@ class Notifier:
 
     def look(self, seen: Watch, standing: Mapping[str, Any]) -> None:
         """Tell what happened since the last look; `standing` says how the run stands."""
-        self.happened(seen.cache.events(self.after), standing)
-        for provider, why in seen.progress.closed.items():
-            if provider not in self._closed:
-                self._closed.add(provider)
-                self.tell("closed", {"subject": provider, "detail": why, "run": standing})
+        self.happened(seen.cache.events(self.after), seen.progress.closed, standing)
 
-    def happened(self, events: Iterable[Event], standing: Mapping[str, Any]) -> None:
-        """Tell those of these events that are news of this run."""
+    def happened(self, events: Iterable[Event], closed: Mapping[str, str], standing: Mapping[str, Any]) -> None:
+        """Tell those of these events that are news of this run, and which providers are closed, each once."""
         for event in events:
             fresh = event.id > self.after and event.at >= self._since
             self.after = max(self.after, event.id)
             ours = self._experiment in (event.experiment, event.subject) or self._budget == event.subject
             if fresh and ours and event.kind in KINDS:
-                self.tell(KINDS[event.kind], {"subject": event.subject, "detail": event.detail, "run": standing})
+                detail = orjson.loads(event.detail) if event.kind in TELLING else event.detail
+                self.tell(KINDS[event.kind], {"subject": event.subject, "detail": detail, "run": standing})
+        for provider, why in closed.items():
+            if provider not in self._closed:
+                self._closed.add(provider)
+                self.tell("closed", {"subject": provider, "detail": why, "run": standing})
 
     def tell(self, kind: Kind, document: Mapping[str, Any], *, exit: int | None = None) -> None:
         """Give a notice as soon as those before it are given."""
         self._queue.put(Notice(kind=kind, exit=exit, document=document))
 
     def close(self) -> None:
-        """Wait until the last notice is given, twice the limit at most; those before it that had not begun are left out, and
-        told. Whoever interrupts the waiting ends the command.
+        """Wait until the notices are given. Where that takes longer than the limit of one, those that have not begun are left out,
+        and told, but for the last, which is waited for. Whoever interrupts the waiting ends the command.
         """
+        self._queue.put(None)
+        try:
+            self._thread.join(self._limit_s)
+            if self._thread.is_alive():
+                self._shorten()
+                self._thread.join(2 * self._limit_s + 5)
+        except KeyboardInterrupt:
+            self._kill()
+
+    def _shorten(self) -> None:
+        """Leave the last notice alone in the queue."""
         waiting: list[Notice] = []
         with suppress(queue.Empty):
             while (notice := self._queue.get_nowait()) is not None:
@@ -127,10 +141,6 @@ class Notifier:
         for last in waiting[-1:]:
             self._queue.put(last)
         self._queue.put(None)
-        try:
-            self._thread.join(2 * self._limit_s + 5)
-        except KeyboardInterrupt:
-            self._kill()
 
     def _work(self) -> None:
         while (notice := self._queue.get()) is not None:

@@ -45,7 +45,9 @@ class Piloted(Result):
     @classmethod
     def of(cls, result: Result, certificate: Certificate | None) -> Piloted:
         """The ending of the last part."""
-        return cls(code=result.code, reason=result.reason, state=result.state, certificate=certificate)
+        return cls(
+            code=result.code, reason=result.reason, state=result.state, closed=result.closed, certificate=certificate
+        )
 
     def document(self) -> dict[str, Any]:
         """The object of `run --pilot --json`: that of `run --json`, and the certificate."""

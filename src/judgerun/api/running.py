@@ -7,7 +7,7 @@ import json
 import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from judgerun.api.changes import files, texts
@@ -125,7 +125,7 @@ async def run(
         for provider in providers.values():
             await provider.aclose()
     held = held.amended(project.workspace.settings())  # while it ran, too
-    result = _result(project, held, ending, known)
+    result = replace(_result(project, held, ending, known), closed=dict(progress.closed))
     if not world.inline and result.code is not Exit.STORE:
         ended = Ended(budget=held, code=result.code, reason=result.reason) if whole else None
         await keep(project, result.state, ended)

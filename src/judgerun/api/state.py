@@ -111,6 +111,7 @@ class Result:
     code: Exit
     reason: str | None
     state: State
+    closed: Mapping[str, str] = field(default_factory=dict)  # provider to which nothing more was sent -> why
 
     def document(self) -> dict[str, Any]:
         """The object of `run --json`: the state, with how *this* process ended, though others may still run."""
@@ -265,4 +266,8 @@ def _stopped(view: Snapshot, experiment: str) -> str | None:
     if not ends:
         return None
     kind, detail = ends[-1]
-    return detail if kind == "stop" else "--only or --limit kept the last run from these cells, or they came after it"
+    return (
+        detail
+        if kind == "stop"
+        else "the last run was of other cells (--only, --limit, escalate), or these came after it"
+    )

@@ -122,7 +122,8 @@ class Keeper:
         """How it ended. The last notice is on its way when this returns; the block's end waits for it."""
         if self._notifier is not None:
             with snapshot(self._project.workspace.cache) as view:
-                self._notifier.happened(view.events(self._notifier.after) if view else (), self._standing())
+                news = view.events(self._notifier.after) if view else ()
+                self._notifier.happened(news, result.closed, self._standing())
         self._end(result.code, result.reason, result.document())
 
     def _failed(self, error: BaseException) -> None:

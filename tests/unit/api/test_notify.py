@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -80,23 +79,27 @@ def test_the_essentials_and_the_summary_arrive(tmp_path: Path) -> None:
 
 
 def test_only_news_of_this_run_is_told(tmp_path: Path) -> None:
-    """Gates and requests of the experiment and freezes of its budget are told once; what is old, or another's, is not."""
+    """Gates and requests of the experiment, freezes of its budget and closed providers are told once, and what is JSON in the
+    cache is no text; what is old, or another's, is not told.
+    """
     scene = Scene(tmp_path)
     rows = [
         Event(1, 99.0, "gate", "solve/old", "before this run", "e"),
         Event(2, 101.0, "gate", "solve/a", "of another", "f"),
         Event(3, 101.0, "pin", "e", "a file", "e"),
-        Event(4, 102.0, "ask", "e", "{}", "e"),
+        Event(4, 102.0, "ask", "e", '{"what": "pause"}', "e"),
         Event(5, 103.0, "freeze", "main", "a bill", "f"),
         Event(6, 103.0, "freeze", "other", "a bill", "f"),
     ]
     for _ in range(2):
-        scene.notifier.happened(rows, {})
-    while len(scene.rows()) < 2:
-        time.sleep(0.01)
+        scene.notifier.happened(rows, {"lab": "out of credit"}, {})
     scene.notifier.close()
-    told = [row["environ"]["JUDGERUN_EVENT"] for row in scene.rows()]  # type: ignore[index]
-    assert told == ["asked", "frozen"]
+    told = [row["stdin"] for row in scene.rows()]
+    assert [(one["event"], one["subject"], one["detail"]) for one in told] == [  # type: ignore[index]
+        ("asked", "e", {"what": "pause"}),
+        ("frozen", "main", "a bill"),
+        ("closed", "lab", "out of credit"),
+    ]
 
 
 def test_a_command_that_hangs_is_killed_with_what_it_started(tmp_path: Path) -> None:
@@ -128,19 +131,31 @@ def test_a_command_that_fails_is_a_line_of_the_log(tmp_path: Path, words: tuple[
     assert scene.log == [f"notify: the command of event finish {said}"]
 
 
+def test_quick_notices_are_all_given_at_the_end(tmp_path: Path) -> None:
+    """Several gates that fire as a run ends are told each, before its end: none of their commands is slow."""
+    scene = Scene(tmp_path)
+    for name in "abc":
+        scene.notifier.tell("gate", {"subject": name})
+    scene.notifier.tell("stop", {}, exit=7)
+    scene.notifier.close()
+    assert [row["stdin"].get("subject") for row in scene.rows()] == ["a", "b", "c", None]  # type: ignore[attr-defined]
+    assert scene.log == []
+
+
 def test_the_last_notice_is_given_even_behind_slow_ones(tmp_path: Path) -> None:
-    """At the end the notices that still wait are left out and counted; the last one, which says how it ended, is given."""
+    """Notices that still wait when the limit of one has passed are left out and counted; the last one, which says how it ended,
+    is given.
+    """
     gate = tmp_path / "go"
     script = f"while [ $JUDGERUN_EVENT = gate -a ! -e {gate} ]; do sleep 0.05; done; echo $JUDGERUN_EVENT >> {tmp_path}/kept.jsonl"
-    scene = Scene(tmp_path, "/bin/sh", "-c", script)
+    scene = Scene(tmp_path, "/bin/sh", "-c", script, limit_s=2.0)
     for _ in range(4):
         scene.notifier.tell("gate", {})
-    time.sleep(0.3)  # the first has begun
     scene.notifier.tell("finish", {}, exit=0)
-    threading.Timer(0.3, gate.touch).start()
     scene.notifier.close()
-    assert scene.kept.read_text().split() == ["gate", "finish"]
-    assert scene.log == ["notify: 3 earlier notices had to wait for slow ones, and are left out"]
+    assert scene.kept.read_text().split() == ["finish"]
+    assert "notify: the command of event gate did not end in 2 s, and is killed" in scene.log
+    assert any("earlier notices had to wait for slow ones, and are left out" in line for line in scene.log)
 
 
 def test_keys_are_not_passed_on() -> None:
