@@ -112,13 +112,26 @@ def test_the_same_command_again_sends_nothing(place: Place, provider: Simulator)
 
 
 def test_what_a_gate_stopped_among_rungs_goes_on_when_it_is_reopened(place: Place) -> None:
-    """A gate fires while rungs are bought; reopened, the same command buys the rest, though what climbs counts as pending."""
+    """A gate fires while rungs are bought; reopened, the same command buys the rest, though what climbs counts as pending. What
+    is owed, and what was answered under a higher cap, is told to people too.
+    """
     solving(place)
     place.do("run", fine=(8,))
     file = place.folder / "experiment.toml"
     file.write_text(file.read_text().replace("truncated = 0.95, cost = 1.5", "truncated = 0.02, after = 10"))
     stopped = escalate(place, fine=(7,))
-    assert condition(stopped, ONE)["owed"] > 0
+    owed = condition(stopped, ONE)["owed"]
+    assert owed > 0
+    said = place.do("status", json=False).out
+    assert f"{owed} owed a higher cap" in said
+    assert f"{condition(stopped, ONE)['escalated']} answered under a higher cap" in said
+    shown = place.do("show", ONE, json=False).out
+    assert (
+        shown.count(f"under the higher cap of {CAPS[1]} tokens")
+        + shown.count(f"under the higher cap of {CAPS[2]} tokens")
+        == condition(stopped, ONE)["escalated"]
+    )
+    assert shown.count(", owed a higher cap]") == owed
     place.do("resume", "--condition", "solve", "--because", "rungs are still to come")
     assert condition(escalate(place), ONE)["owed"] == 0
 
@@ -327,6 +340,8 @@ def test_a_model_stands_in_and_is_told(
         told = place.do("run", fine=(8, 9)).json
         one = condition(told, ONE)
         assert (one["done"], one["diverted"], one["pending"]) == (12, 12, 0)
+        assert "solve/one/p: 12 served by the failover" in place.do("status", json=False).out
+        assert place.do("show", ONE, json=False).out.count(", served by two]") == 12
         place.do("run", fine=(0, 8, 9))
         (found,) = (f for f in place.do("audit", fine=(0, 8)).json["findings"] if f["check"] == "diverted")
         assert (found["condition"], found["value"], found["severity"]) == (ONE, 12, "warning")

@@ -64,7 +64,7 @@ def _tell(words: Words, cell: Shown) -> None:
         words.say(f"[{role}]\n{safe(text)}")
     if cell.reply is not None:
         found = "" if cell.found in (None, "content") else f", found by {cell.found}"
-        words.say(f"[reply: {cell.finish} ({cell.finish_raw}){found}]\n{safe(cell.reply)}")
+        words.say(f"[reply: {cell.finish} ({cell.finish_raw}){found}{_given(cell)}]\n{safe(cell.reply)}")
     if cell.parsed is not None:
         verdict = f"value {safe(str(cell.value))}" if cell.parsed else f"unparsed: {cell.why}"
         counts = "" if cell.concluded else "; not concluded: it counts as no verdict"
@@ -75,6 +75,17 @@ def _tell(words: Words, cell: Shown) -> None:
         cause = f" {tried.cause}: {safe(tried.detail)}" if tried.cause else ""
         words.say(f"[attempt {tried.id}: {tried.ending} {format_usd(tried.nanos)} USD{status}{cause}]")
     words.say("")
+
+
+def _given(cell: Shown) -> str:
+    """Under which cap and by which model, where these are not the condition's own; and what is still owed."""
+    said = {
+        f", under the higher cap of {cell.rung} tokens": cell.rung is not None,
+        f", served by {cell.server}": cell.server is not None,
+        ", owed a higher cap": cell.left == "owed",
+        ", asked under a higher cap in vain": cell.left == "lapsed",
+    }
+    return "".join(words for words, holds in said.items() if holds)
 
 
 def export(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -22,6 +22,13 @@ from judgerun.model.condition import short
 
 SLOW = 2.0
 """So many times slower than at its start is worth a word."""
+MARKS = {
+    "escalated": "answered under a higher cap",
+    "owed": "owed a higher cap (judgerun run buys it)",
+    "lapsed": "asked under a higher cap in vain",
+    "diverted": "served by the failover",
+}
+"""What may stand out about the cells of a condition, by its name in documents."""
 
 
 def register(app: typer.Typer) -> None:
@@ -70,6 +77,9 @@ def tell_state(words: Words, found: State) -> None:
     for line in document["conditions"]:
         if line["gate"] is not None:
             words.say(f"stopped by a gate: {names[line['condition']]}: {line['gate']}")
+    for line in document["conditions"]:
+        if marked := ", ".join(f"{line[name]} {told}" for name, told in MARKS.items() if line[name]):
+            words.say(f"{names[line['condition']]}: {marked}")
     for job in document["jobs"]:
         since = datetime.fromtimestamp(job["since"], UTC).strftime("%Y-%m-%d %H:%M UTC")
         words.say(
@@ -77,7 +87,12 @@ def tell_state(words: Words, found: State) -> None:
             f"{stands(job['state'], job['told'])}"
         )
     tell_lanes(words, document["lanes"])
-    for process in document["processes"]:
+    _tell_processes(words, document["processes"])
+
+
+def _tell_processes(words: Words, processes: Sequence[Mapping[str, Any]]) -> None:
+    """What the processes that run it do, what they wait for, and how their providers bear it."""
+    for process in processes:
         waits = ", ".join(f"{cause} {cells}" for cause, cells in process.get("waiting", {}).items()) or "nothing"
         words.say(
             f"process {process['pid']}: {'paused; ' * process.get('paused', False)}{process.get('in_flight', 0)} in flight, "

@@ -64,6 +64,9 @@ class Shown:
     found: str | None  # the rule that found it
     finish: str | None
     finish_raw: str | None
+    rung: int | None  # the cap under which it was given, where that is above the condition's own
+    server: str | None  # the experiment's model that stood in for the condition's own
+    left: str | None  # owed or lapsed: it should have been asked under a higher cap; not yet, or in vain
     concluded: bool | None
     parsed: bool | None
     value: Any
@@ -177,6 +180,9 @@ def _shown(row: Row, tries: Mapping[RequestKey, list[Try]], bodies: Mapping[Requ
         found=outcome.found if outcome is not None else None,
         finish=kept.reply.finish.value if kept is not None else None,
         finish_raw=kept.reply.finish_raw if kept is not None else None,
+        rung=outcome.rung if outcome is not None else None,
+        server=outcome.server if outcome is not None else None,
+        left=outcome.left if outcome is not None else None,
         concluded=outcome.concluded if outcome is not None else None,
         parsed=verdict.parsed if verdict is not None else None,
         value=outcome.value if outcome is not None else None,
