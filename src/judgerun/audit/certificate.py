@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from math import sqrt
 from typing import Any
 
@@ -18,6 +19,7 @@ from judgerun.model.money import Nanos, format_usd, parse_usd
 from judgerun.plan.certificate import LEVEL
 
 JUDGED = ("truncated", "unparsed")
+RAISED = "; since then cells were asked again under higher caps, of which it knew nothing"
 SLACK = 0.1
 """What a time may lie beyond its interval, as a share: starts and last calls, of which the lengths of calls say nothing."""
 
@@ -25,6 +27,8 @@ SLACK = 0.1
 def check_certificate(evidence: Evidence) -> Iterator[Finding]:
     """The newest certificate of a pilot against what came after it: cost, truncated and unparsed replies per condition, cost and
     time in all. A note, or a warning where it lies outside its 90 % interval; of a rest that was run in part, that part alone.
+    Replies are those under a condition's own cap. What was bought under higher caps since is in the cost and the time of the rest,
+    and no certificate foresaw it: they are no more than told.
     """
     name = evidence.experiment.name
     event = next(
@@ -36,14 +40,19 @@ def check_certificate(evidence: Evidence) -> Iterator[Finding]:
     pending = {counts.condition: counts.pending for counts in evidence.counts}
     spent, replies = _spent(evidence, told["attempt"]), _replies(evidence, told["attempt"])
     parts = [part for part in told["conditions"] if part["condition"] in pending]
+    found: list[Finding] = []
     for part in parts:
         condition = part["condition"]
-        yield from _cost(part["cost"], [part], pending, spent[condition], condition)
+        found += _cost(part["cost"], [part], pending, spent[condition], condition)
         for share in part["shares"]:
             if share["name"] in JUDGED:
                 yield from _share(share, replies.get(condition, Counter()), condition)
-    yield from _cost(told["cost"], parts, pending, sum(spent[part["condition"]] for part in parts), "")
-    yield from _time(evidence, event, told["seconds"], left=sum(pending[part["condition"]] for part in parts))
+    found += _cost(told["cost"], parts, pending, sum(spent[part["condition"]] for part in parts), "")
+    found += _time(evidence, event, told["seconds"], left=sum(pending[part["condition"]] for part in parts))
+    raised = any(
+        one.kind == "escalate" and one.id > event.id and one.experiment == name for one in evidence.books.events
+    )
+    yield from (replace(one, severity="note", message=one.message + RAISED) if raised else one for one in found)
 
 
 def _spent(evidence: Evidence, since: int) -> Counter[str]:
@@ -59,12 +68,13 @@ def _spent(evidence: Evidence, since: int) -> Counter[str]:
 
 
 def _replies(evidence: Evidence, since: int) -> Mapping[str, Counter[str]]:
-    """By condition, how many replies came from attempts after one (under ""), and how many of them bear each mark."""
+    """By condition, how many replies under its own cap came from attempts after one (under ""), and how many bear each mark."""
     found: dict[str, Counter[str]] = {}
     for row in (row for rows in evidence.rows.values() for row in rows):
         outcome = row.outcome
-        if outcome is not None and outcome.kept is not None and outcome.kept.attempt > since:
-            found.setdefault(row.condition.name, Counter()).update(("", *marks(outcome)))
+        own = outcome.below[0] if outcome is not None and outcome.below else outcome
+        if own is not None and own.kept is not None and own.kept.attempt > since:
+            found.setdefault(row.condition.name, Counter()).update(("", *marks(own)))
     return found
 
 

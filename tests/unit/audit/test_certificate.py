@@ -92,6 +92,27 @@ def test_of_a_part_of_the_rest_that_part_is_compared() -> None:
     assert "5 of the 20" in one.message
 
 
+def test_what_was_bought_under_higher_caps_is_no_fault_of_the_certificate() -> None:
+    """Replies are judged as they came under the own cap; a cost that lies outside is told with its reason, and is no warning."""
+    held = certificate(made(), factor=0.5, bad=30)
+    raised = Event(id=2, at=200.0, kind="escalate", subject="exp", detail="{}", experiment="exp")
+    stage = next(iter(held.rows))
+    rows = []
+    for row, low in zip(held.rows[stage], made(TRUNCATED).rows[stage], strict=True):
+        assert row.outcome is not None
+        assert low.outcome is not None
+        risen = replace(row.outcome, rung=600, below=(low.outcome,))
+        rows.append(replace(row, stages={stage: risen}))
+    books = replace(held.books, events=(*held.books.events, raised))
+    found = list(check_certificate(replace(held, books=books, rows={**held.rows, stage: tuple(rows)})))
+    cut = by_condition(found, "are truncated")
+    assert cut[CONDITIONS[1]].message.startswith("20 of 20 replies after the pilot are truncated")
+    assert cut[CONDITIONS[1]].severity == "note"
+    for one in by_condition(found, "cost").values():
+        assert one.severity == "note"
+        assert one.message.endswith("asked again under higher caps, of which it knew nothing")
+
+
 def test_nothing_is_said_where_nothing_of_the_rest_was_run() -> None:
     """All cells pending: no cost, no share, no time."""
     assert list(check_certificate(certificate(made(pending=20)))) == []
