@@ -42,7 +42,8 @@ def forecast(
     The width is 2 z times the linearised standard error of a ratio of cluster sums (W. Cochran, Sampling Techniques 1977,
     section 6.3). How the variance of the residuals may still turn out follows a scaled chi-square law whose degrees of freedom
     match the kurtosis so far, as var(s^2) = sigma^4 (kurtosis - 1) / n (G. Box, Biometrika 1953): tails that were not seen yet
-    are not foreseen. None for fewer than two clusters. ValueError for columns of different lengths and for NaN.
+    are not foreseen. None for fewer than two clusters, and for residuals that are all 0, which say nothing of the variance.
+    ValueError for columns of different lengths and for NaN.
     """
     column = columns.column(values)
     _, place = np.unique(np.asarray(clusters), return_inverse=True)
@@ -55,8 +56,10 @@ def forecast(
     sizes = np.bincount(place, minlength=n).astype(np.float64)
     residuals = sums - sums.sum() / sizes.sum() * sizes
     variance = float((residuals**2).sum() / (n - 1))
+    if variance <= (1e-12 * float(np.abs(sums).max())) ** 2:  # what rounding leaves
+        return None
     now = 2 * _z(level) * float(np.sqrt(variance * n) / sizes.sum())
-    ratios = _later(residuals, more, np.random.default_rng(seed)) if variance > 0 else np.ones(1)
+    ratios = _later(residuals, more, np.random.default_rng(seed))
     low, middle, high = (float(now * np.sqrt(q * n / (n + more))) for q in np.quantile(ratios, SPAN))
     return Forecast(now=now, n=n, at=n + more, low=low, middle=middle, high=high, method="linearised, chi-square/1")
 

@@ -18,6 +18,8 @@ from judgerun.report.told import seed_of
 
 SMALL = 20_000
 """Planned cells up to which a status looks ahead without being asked: it must read every row."""
+LEAST = 2
+"""Blocks without which nothing has a width."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +53,9 @@ class Ahead:
         if self.main.why:
             return self.main.why
         if self.forecast is None:
-            return "too few complete blocks"
+            return (
+                "too few complete blocks" if len(set(self.main.blocks)) < LEAST else "no two complete blocks differ yet"
+            )
         if self.paid is None:
             return "what the rest costs is not known yet: all of it is taken as paid"
         return "the budget ends first" if self.paid < 1 else ""

@@ -34,6 +34,8 @@ def test_too_little_gives_no_forecast() -> None:
     assert forecast([1.0, 2.0], ["a", "a"], more=5, seed=1) is None
     assert forecast([], [], more=5, seed=1) is None
     assert share(0, 0, more=5, seed=1) is None
+    assert forecast([0.0, 0.0], ["a", "b"], more=5, seed=1) is None, "no two differ: the width would be 0 for ever"
+    assert forecast([0.1] * 3, list("abc"), more=5, seed=1) is None
     with pytest.raises(ValueError, match="differ in length"):
         forecast([1.0], ["a", "b"], more=1, seed=1)
 
