@@ -151,6 +151,15 @@ def test_a_gate_that_would_be_passed_in_the_end_ends_the_run_after_the_pilot(sce
     assert held.calls() == held.told[0].attempt
 
 
+def test_what_a_person_does_after_a_certificate_that_refuses(place: Place) -> None:
+    """No gate has fired, so nobody is sent to reopen one."""
+    place.write(STAGES, FILES)
+    place.budget('total = "0.06"\nconfirm_above = "100"\n')
+    ended = place.do("run", "--pilot", "15", json=False, fine=(7,))
+    assert "judgerun run x without --pilot" in ended.out
+    assert "judgerun resume" not in ended.out
+
+
 def test_a_gate_that_fires_in_the_pilot_refuses_the_rest(scene: Callable[[Law], Scene]) -> None:
     """Exit 7, with a certificate that says which gate has fired."""
     held = scene(LONG)

@@ -47,6 +47,13 @@ def register(app: typer.Typer) -> None:
         app.command()(command)
 
 
+PILOTED = (
+    "mend the prompt, the cap or the gate and give the same command again: the pilot's replies are not bought twice; or judgerun "
+    "run {name} without --pilot, on your own judgement"
+)
+"""And after a pilot whose certificate does not allow the rest: no gate has fired that could be reopened."""
+
+
 def plan(name: Name, budget: BudgetName = None, workspace: Here = HERE, json: Json = False) -> Exit:
     """The quote per condition: cells, cached, to send, price, time; what changed since the last run. Needs no keys."""
     words = Words(json=json)
@@ -193,7 +200,9 @@ def _tell_ending(words: Words, result: Result, budget: Budget) -> Exit:
         if result.reason:
             words.say(f"ended with {int(result.code)}: {result.reason}")
         if result.code in NEXT and (result.code is not Exit.DONE or result.state.state == "complete"):
-            words.say("next: " + NEXT[result.code].format(name=result.state.experiment, budget=budget.name))
+            unfired = result.code is Exit.GATE and not result.state.gates
+            advice = PILOTED if unfired else NEXT[result.code]
+            words.say("next: " + advice.format(name=result.state.experiment, budget=budget.name))
         words.result(result.document())
     except OSError as error:
         if error.errno not in GONE:
