@@ -170,7 +170,7 @@ def test_a_stop_reaches_a_detached_run(tmp_path: Path, rng: random.Random) -> No
 
 def test_an_attached_run_whose_terminal_goes_away_drains(tmp_path: Path) -> None:
     """The terminal is closed under a run: it drains, with 130, forfeits nothing, and its last words are in its output file."""
-    place = Night(tmp_path / "w", rows=900)
+    place = Night(tmp_path / "w", rows=150)
     with place.provider(seed=1, pace=6.0):
         pid, terminal = pty.fork()
         if pid == 0:
@@ -185,6 +185,22 @@ def test_an_attached_run_whose_terminal_goes_away_drains(tmp_path: Path) -> None
     assert "ended with 130" in place.seat("output.log").read_text()
     assert rows_of(place.cache, "select count(*) from entry where kind = 'forfeit'") == [(0,)]
     assert place.wrong() == []
+
+
+def deaf() -> None:
+    """A process is started as nohup starts it."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
+def test_who_has_hangups_ignored_is_left_alone(tmp_path: Path) -> None:
+    """Under nohup a hangup stops nothing: the run goes on to its end, with 0."""
+    place = Night(tmp_path / "w", rows=10)
+    with place.provider(seed=1, pace=2.0):
+        process = place.start("run", "chain", "--yes", before=deaf)
+        until(lambda: len(place.calls()) > 5)
+        process.send_signal(signal.SIGHUP)
+        ended = Ended(process)
+    assert (ended.code, ended.json["state"]) == (0, "complete")
 
 
 def test_a_doctor_tells_hung_from_dead(tmp_path: Path) -> None:
