@@ -109,4 +109,4 @@ def _recompute(folder: Path) -> bytes:
     project = Workspace(root=folder, environ={}).open(name)
     with Snapshot.open(project.workspace.cache) as held:
         evidence = gather(project, held).evidence
-    return build.estimates(evidence, run_checks(evidence))
+        return build.estimates(evidence, run_checks(evidence))

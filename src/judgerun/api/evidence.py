@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+import orjson
+
 from judgerun.api.project import Project
 from judgerun.audit.books import Attempt, Books, Bought
 from judgerun.audit.evidence import Evidence
@@ -65,6 +67,11 @@ def gather(project: Project, view: Snapshot, *, sealed: Sealed | None = None, pr
     flow = project.flow(lookup=record, matrix=view.matrix, keep=True, plans=plans, buys="own")
     for _ in flow.survey():
         pass
+
+    def request(key: RequestKey) -> Mapping[str, Any] | None:
+        found = view.canonical(key)
+        return None if found is None else orjson.loads(found)
+
     books = read_books(view, project.name, record.seen, sealed)
     settings = view.settings(math.inf if sealed is None else sealed.at)
     budgets = tuple(_budgets(project, books, settings))
@@ -73,6 +80,7 @@ def gather(project: Project, view: Snapshot, *, sealed: Sealed | None = None, pr
         counts=flow.counts(),
         rows={stage.name: flow.rows(stage.name) for stage in project.experiment.stages},
         document=flow.document,
+        request=request,
         books=books,
         prices=_prices(project, None),
         job_prices=_prices(project, "batch"),

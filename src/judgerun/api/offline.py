@@ -93,7 +93,7 @@ def seal(project: Project, *, because: str | None = None) -> tuple[str, Audit]:
     """
     with view(project) as held:
         gathered = gather(project, held, present=True)
-    found, _ = _audited(project, gathered)  # of the very state that is sealed
+        found, _ = _audited(project, gathered)  # of the very state that is sealed
     pending = sum(count.pending for count in gathered.evidence.counts)
     if pending and not (because or "").strip():
         wrong = f"{pending} cells are pending"
@@ -124,6 +124,7 @@ def verify(project: Project) -> Verified:
         kept = Stated(plan=today.plan, prices="", files=today.files, code="")
         checked = seals.verify(held, project.name, today=kept)
         later = project.plans(held)[len(gathered.plans) :]
+        wrong, old = ([], []) if checked is None else _results(project, gathered, checked.seal.digest)
     if checked is None:
         raise Refused(Problem(project.name, "verify", "there is no seal", f"judgerun seal {project.name}"))
     told = checked.seal.stated
@@ -135,7 +136,6 @@ def verify(project: Project) -> Verified:
     notes += [f"{checked.later_entries} entries came after the seal"] if checked.later_entries else []
     notes += [f"{checked.later_replies} replies came after the seal"] if checked.later_replies else []
     notes += [f"an escalation came after the seal: {plan}{f' ({plan.because})' * bool(plan.because)}" for plan in later]
-    wrong, old = _results(project, gathered, checked.seal.digest)
     return Verified(seal=checked, notes=(*notes, *old), wrong=(*map(str, checked.differences), *wrong))
 
 
@@ -163,7 +163,7 @@ def report(project: Project) -> tuple[Audit, Path, bool]:
     """Write results/EXP/; the audit on which it rests, that folder, and whether the cache is sealed."""
     with view(project) as held:
         gathered = gather(project, held)
-    found = run_checks(gathered.evidence)
+        found = run_checks(gathered.evidence)
     folder = project.workspace.root / "results" / project.name
     write(folder, build.report(gathered.evidence, found))
     write(folder, dict(written(gathered.evidence)))

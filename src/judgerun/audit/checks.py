@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from judgerun.audit import certificate, completion, gates, ladder, ledger, sources, tokens
 from judgerun.audit.evidence import Evidence
-from judgerun.audit.finding import Audit, Finding
+from judgerun.audit.finding import Audit, Finding, Table
 from judgerun.audit.tally import completions, sliced
 from judgerun.audit.waivers import waive
 
@@ -59,6 +59,10 @@ CHECKS: tuple[Check, ...] = (
 """Every check; none reads another's findings, so their order means nothing."""
 
 
+TABLES: tuple[Callable[[Evidence], Iterator[Table]], ...] = ()
+"""What is laid open beside the findings, in the order in which it is printed."""
+
+
 def audit(evidence: Evidence) -> Audit:
     """All findings of all checks, waived where a waiver covers them, in one fixed order. The same evidence, in whatever order
     its rows come, gives the same Audit.
@@ -69,5 +73,6 @@ def audit(evidence: Evidence) -> Audit:
         findings=waive(found, evidence.waivers, experiment=evidence.experiment.name),
         conditions=completions(evidence),
         slices=sliced(evidence),
+        tables=tuple(table for tables in TABLES for table in tables(evidence)),
         seal=evidence.seal,
     )

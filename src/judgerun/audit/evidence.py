@@ -11,12 +11,17 @@ from judgerun.ledger.budget import Budget
 from judgerun.ledger.prices import Price
 from judgerun.model.experiment import Arm, Chat, Experiment, Model, Stage
 from judgerun.model.profile import Profile
+from judgerun.model.request import RequestKey
 from judgerun.model.rows import Fields
 from judgerun.model.waiver import Waiver
 from judgerun.plan.counts import Counts
 from judgerun.plan.ladder import Escalation
 from judgerun.table.row import Row
 from judgerun.table.scope import Scopes, kinds_of
+
+
+def _unasked(key: RequestKey) -> None:
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +32,7 @@ class Evidence:
     - `counts`: `flow.counts()`.
     - `rows`: for every stage `flow.rows(stage)`, by stage name; failed and pending rows are in it.
     - `document`: `(ranking stage, document id) -> fields`, for questions that look into a candidate; without it they are refused.
+    - `request`: `key -> canonical request` of a call (`payload`, `deployment`, `adapter`, `draw`); None where it was never made.
     - `books`: this experiment's part of a read-only snapshot of the cache (`audit.books`).
     - `prices`: by the experiment's own model name, the dated prices of its single calls (its deployment's own price as one
       Price without dates). A model without an entry is unpriced.
@@ -48,6 +54,7 @@ class Evidence:
     counts: tuple[Counts, ...] = ()
     rows: Mapping[str, Sequence[Row]] = field(default_factory=dict)
     document: Callable[[str, str], Fields] | None = None
+    request: Callable[[RequestKey], Mapping[str, Any] | None] = _unasked
     books: Books = field(default_factory=Books)
     prices: Mapping[str, Sequence[Price]] = field(default_factory=dict)
     job_prices: Mapping[str, Sequence[Price]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What an audit says: Rate, Finding, Completion and Audit, frozen values; and the one order in which findings stand."""
+"""What an audit says: Rate, Finding, Completion, Table and Audit, frozen values; and the one order in which findings stand."""
 
 from __future__ import annotations
 
@@ -146,6 +146,33 @@ class Completion:
         }
 
 
+Cell = str | int | float | None
+"""What stands in a table: text, a count, a share or a statistic; money as decimal text; None where nothing is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Numbers that an audit lays open beside its findings, right or wrong. `name` is its key in audit.json, `title` its heading,
+    `note` says how to read it. Each row is as long as `columns`.
+    """
+
+    name: str
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        invariant(
+            all(len(row) == len(self.columns) for row in self.rows), f"a row of {self.name} is not as wide as its head"
+        )
+
+    def record(self) -> dict[str, Any]:
+        """The table as it stands in audit.json."""
+        rows = [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+        return {"name": self.name, "title": self.title, "note": self.note, "rows": rows}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
     """Everything that an audit says of an experiment."""
@@ -154,6 +181,7 @@ class Audit:
     findings: tuple[Finding, ...]
     conditions: tuple[Completion, ...]
     slices: tuple[Completion, ...] = ()
+    tables: tuple[Table, ...] = ()
     seal: str | None = None
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import orjson
 
-from judgerun.audit.finding import RATES, SEVERITIES, Audit, Completion, Finding
+from judgerun.audit.finding import RATES, SEVERITIES, Audit, Cell, Completion, Finding
 from judgerun.audit.words import escape, markdown, plural, rate
 from judgerun.model.condition import short
 
@@ -25,6 +25,7 @@ def document(audit: Audit) -> bytes:
         "findings": [finding.record() for finding in audit.findings],
         "conditions": [completion.record() for completion in audit.conditions],
         "slices": [completion.record() for completion in audit.slices],
+        "tables": [table.record() for table in audit.tables],
     }
     return orjson.dumps(told, option=orjson.OPT_INDENT_2) + b"\n"
 
@@ -47,6 +48,18 @@ def _page(audit: Audit) -> Iterator[str]:
     if audit.slices:
         yield "## By slice"
         yield completion_table(audit.slices, names)
+    for table in audit.tables:
+        yield f"## {escape(table.title)}"
+        if table.note:
+            yield escape(table.note)
+        yield markdown(table.columns, ([_cell(cell, names) for cell in row] for row in table.rows))
+
+
+def _cell(cell: Cell, names: Mapping[str, str]) -> str:
+    """One cell as people read it: a condition by its short name, a fraction with four significant digits."""
+    if cell is None:
+        return "-"
+    return f"{cell:.4g}" if isinstance(cell, float) else names.get(str(cell), str(cell))
 
 
 def completion_table(completions: Sequence[Completion], names: Mapping[str, str]) -> str:
