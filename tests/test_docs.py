@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 GUIDE = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
 PAGES = {
     name: (ROOT / name).read_text(encoding="utf-8")
-    for name in ("README.md", "docs/guide.md", "docs/overnight.md", "docs/providers.md")
+    for name in ("README.md", "docs/guide.md", "docs/overnight.md", "docs/audits.md", "docs/providers.md")
 }
 JUDGERUN = Path(sys.executable).parent / "judgerun"
 
