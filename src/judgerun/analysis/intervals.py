@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import gammaincinv
 
 from judgerun.analysis import columns
 from judgerun.analysis.columns import Floats
@@ -43,6 +44,15 @@ def wilson(k: int, n: int, *, level: float = 0.95) -> tuple[float, float]:
     half = z / (n + z * z) * sqrt(k * (n - k) / n + z * z / 4)
     # At the ends the two terms are equal by algebra, which rounding does not know.
     return (0.0 if k == 0 else max(0.0, middle - half)), (1.0 if k == n else min(1.0, middle + half))
+
+
+def garwood(count: int, *, level: float = 0.95) -> float:
+    """The upper bound, one-sided, of a Poisson mean of which `count` events were seen (F. Garwood, Biometrika 1936): half the
+    chi-squared quantile with 2 count + 2 degrees, which is the gamma quantile of shape count + 1.
+    """
+    if count < 0:
+        raise ValueError(f"{count} is no count")
+    return float(gammaincinv(count + 1, columns.level(level)))
 
 
 def proportion(k: int, n: int, *, level: float = 0.95) -> Estimate:

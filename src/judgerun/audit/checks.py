@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from judgerun.audit import certificate, completion, gates, ladder, ledger, sources, tokens
+from judgerun.audit import (
+    certificate,
+    completion,
+    difference,
+    endings,
+    gates,
+    ladder,
+    ledger,
+    lengths,
+    sources,
+    split,
+    tokens,
+)
 from judgerun.audit.evidence import Evidence
 from judgerun.audit.finding import Audit, Finding, Table
 from judgerun.audit.tally import completions, sliced
@@ -30,7 +42,11 @@ CHECKS: tuple[Check, ...] = (
     Check(completion.check_failed, ("failed", "starved")),
     Check(completion.check_pending, ("pending",)),
     Check(completion.check_finish, ("finish",)),
-    Check(completion.check_differences, ("difference",)),
+    Check(difference.check_differences, ("difference",)),
+    Check(difference.check_registered, ("unequal",)),
+    Check(split.check_order, ("split",)),
+    Check(lengths.check_pileup, ("pile-up",)),
+    Check(lengths.check_texts, ("cut text",)),
     Check(completion.check_inputs, ("input cut",)),
     Check(completion.check_answers, ("answer",)),
     Check(gates.check_gates, ("gate", "reopened")),
@@ -59,7 +75,12 @@ CHECKS: tuple[Check, ...] = (
 """Every check; none reads another's findings, so their order means nothing."""
 
 
-TABLES: tuple[Callable[[Evidence], Iterator[Table]], ...] = ()
+TABLES: tuple[Callable[[Evidence], Iterator[Table]], ...] = (
+    endings.tables,
+    difference.differences,
+    split.tables,
+    lengths.tables,
+)
 """What is laid open beside the findings, in the order in which it is printed."""
 
 

@@ -1,14 +1,13 @@
-"""How the calls of each condition ended: limits, unknown finishes, failed and pending cells, differences between conditions."""
+"""How the calls of each condition ended: limits, unknown finishes, failed and pending cells, cut inputs."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from judgerun.analysis.paired import cochran, discordant, mcnemar
 from judgerun.audit.evidence import Evidence
 from judgerun.audit.finding import Completion, Finding
-from judgerun.audit.tally import MARKS, completions, conditions, flags, sliced
+from judgerun.audit.tally import completions, conditions, sliced
 from judgerun.audit.words import percent
 from judgerun.model.reply import Finish
 from judgerun.table.answers import CONTENT
@@ -21,8 +20,6 @@ is the commonest cause. A few are the upstream's matter, and judged there.
 """
 UNKNOWN_MAX = 0.02
 """Share of unknown finish reasons above which nothing can be said of a condition."""
-ALPHA = 0.01
-"""A difference between conditions is told below this p-value."""
 EVIDENCE_MAX = 5
 ODD = (Finish.UNKNOWN.value, Finish.ERROR.value, Finish.TOOL.value)
 
@@ -137,37 +134,6 @@ def check_finish(evidence: Evidence) -> Iterator[Finding]:
                     value=count / completion.n,
                     evidence=tuple(f"{word}: {n}" for word, n in sorted(raw.items())[:EVIDENCE_MAX]),
                 )
-
-
-def check_differences(evidence: Evidence) -> Iterator[Finding]:
-    """Whether conditions of one stage differ in how often they were truncated, empty, unparsed or refused, paired by id:
-    exact McNemar for two, Cochran's Q for more. A difference is a warning: a score would compare endings, not answers.
-    """
-    for stage in dict.fromkeys(counts.stage for counts in evidence.counts):
-        for mark in MARKS:
-            yield from _difference(stage, mark, flags(evidence.rows.get(stage, ()), mark))
-
-
-def _difference(stage: str, mark: str, held: Mapping[str, Mapping[str, bool]]) -> Iterator[Finding]:
-    names = sorted(held)
-    if len(names) < 2:
-        return
-    common = sorted(set.intersection(*(set(held[name]) for name in names)))
-    columns = [[held[name][id_] for id_ in common] for name in names]
-    if not common or not any(map(any, columns)):
-        return
-    two = len(names) == 2
-    told = mcnemar(*discordant(*columns)) if two else cochran(list(zip(*columns, strict=True)))
-    if told.p is not None and told.p < ALPHA:
-        rates = (f"{name}: {sum(column)} of {len(common)}" for name, column in zip(names, columns, strict=True))
-        yield Finding(
-            check="difference",
-            severity="warning",
-            message=f"the conditions of {stage} are not equally often {mark} ({told.method}, paired by id, "
-            f"n = {len(common)}, p = {told.p:.2g})",
-            value=told.p,
-            evidence=tuple(rates),
-        )
 
 
 def check_inputs(evidence: Evidence) -> Iterator[Finding]:

@@ -33,6 +33,7 @@ class Evidence:
     - `rows`: for every stage `flow.rows(stage)`, by stage name; failed and pending rows are in it.
     - `document`: `(ranking stage, document id) -> fields`, for questions that look into a candidate; without it they are refused.
     - `request`: `key -> canonical request` of a call (`payload`, `deployment`, `adapter`, `draw`); None where it was never made.
+    - `recounts`: output tokens of replies, counted anew from their texts by a tokenizer of their model.
     - `books`: this experiment's part of a read-only snapshot of the cache (`audit.books`).
     - `prices`: by the experiment's own model name, the dated prices of its single calls (its deployment's own price as one
       Price without dates). A model without an entry is unpriced.
@@ -55,6 +56,7 @@ class Evidence:
     rows: Mapping[str, Sequence[Row]] = field(default_factory=dict)
     document: Callable[[str, str], Fields] | None = None
     request: Callable[[RequestKey], Mapping[str, Any] | None] = _unasked
+    recounts: Mapping[RequestKey, int] = field(default_factory=dict)
     books: Books = field(default_factory=Books)
     prices: Mapping[str, Sequence[Price]] = field(default_factory=dict)
     job_prices: Mapping[str, Sequence[Price]] = field(default_factory=dict)

@@ -221,6 +221,6 @@ def _covers(tail: Sequence[str], parts: Sequence[str]) -> bool:
     )
 
 
-GATED = frozenset({*RATES, "finish", "served"})
+GATED = frozenset({*RATES, "finish", "served", "unequal", "pile-up"})
 """Checks whose errors close the gate for comparisons. Pending cells do not: blocks are asked in seeded order, so those that
 are missing then are missing at random; the banner of a draft, or of an unfinished seal, speaks of them."""
