@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -61,3 +62,49 @@ def test_a_server_that_does_not_count_leaves_the_bytes(tmp_path: Path) -> None:
         at_home(url)
         place.do("run", fine=(8,))
     assert {row["bound_by"] for row in place.rows("attempts")} == {"bytes"}
+
+
+SPEAK = """
+[data.t]
+path = "t.jsonl"
+[[stage]]
+name = "s"
+kind = "solve"
+from = "t"
+models = ["one"]
+prompts = ["p"]
+parse = { kind = "text" }
+"""
+
+
+def test_lengths_that_no_provider_told_are_counted_anew(tmp_path: Path) -> None:
+    """Replies without usage: audit --recount asks the server's tokenizer, and their pile at the cap shows; nothing is bought for
+    it, a second time nothing is asked, and without a tokenizer it is refused.
+    """
+    rows = lines(*({"id": f"r{n}", "text": f"thing {n}"} for n in range(12)))
+    capped = COUNTED.replace("max_output_tokens = 300", "max_output_tokens = 16", 1)
+    place = Place(tmp_path / "w")
+    with simulator(tmp_path / "bill.jsonl", seed=1, faults="usage_missing=1") as running:
+        at_home(running.url)
+        place.write(SPEAK, {"t.jsonl": rows, "p.md": "Say what you think of {{ text }}.\n"}, head=capped)
+        place.do("run")
+        before = place.rows("attempts")
+        assert lengths(place) == []
+        assert "12 replies counted anew" in place.do("audit", "--recount", fine=(8,)).err
+        (told,) = lengths(place)
+        assert (told["cap"], told["n"], told["counted anew"], told["length unknown"]) == (16, 12, 12, 0)
+        assert told["at the cap"] == told["finish length"] > 0
+        assert "0 replies counted anew" in place.do("audit", "--recount", fine=(8,)).err
+        assert place.rows("attempts") == before
+        place.write(SPEAK, head=capped.replace('tokenizer = "server"\n', ""))
+        (place.folder / "t.jsonl").write_text(rows + lines({"id": "new", "text": "thing 12"}))
+        place.do("run")
+        refused = place.do("audit", "--recount", fine=(2,))
+        assert "prompts/x/experiment.toml models.one.tokenizer" in refused.problems[0]
+
+
+def lengths(place: Place) -> list[dict[str, int]]:
+    """The table of lengths in the audit."""
+    place.do("audit", fine=(8,))
+    tables = json.loads((place.root / "audits" / "x" / "audit.json").read_text())["tables"]
+    return [row for table in tables if table["name"] == "lengths" for row in table["rows"]]

@@ -81,6 +81,7 @@ def gather(project: Project, view: Snapshot, *, sealed: Sealed | None = None, pr
         rows={stage.name: flow.rows(stage.name) for stage in project.experiment.stages},
         document=flow.document,
         request=request,
+        recounts=dict(_recounts(books.events)),
         books=books,
         prices=_prices(project, None),
         job_prices=_prices(project, "batch"),
@@ -100,6 +101,13 @@ def gather(project: Project, view: Snapshot, *, sealed: Sealed | None = None, pr
         },
     )
     return Gathered(evidence=evidence, keys=tuple(record.seen), sealed=sealed, plans=plans)
+
+
+def _recounts(events: Iterable[Event]) -> Iterator[tuple[RequestKey, int]]:
+    """What was counted anew, by request."""
+    for event in events:
+        if event.kind == "recount":
+            yield from ((bytes.fromhex(key), tokens) for key, tokens in orjson.loads(event.detail).items())
 
 
 def _lanes(view: Snapshot, experiment: str, sealed: Sealed | None) -> Mapping[str, Mapping[str, float]]:

@@ -47,6 +47,7 @@ CHECKS: tuple[Check, ...] = (
     Check(split.check_order, ("split",)),
     Check(lengths.check_pileup, ("pile-up",)),
     Check(lengths.check_texts, ("cut text",)),
+    Check(lengths.check_recounts, ("recount",)),
     Check(completion.check_inputs, ("input cut",)),
     Check(completion.check_answers, ("answer",)),
     Check(gates.check_gates, ("gate", "reopened")),

@@ -101,6 +101,45 @@ def _length(evidence: Evidence, row: Row, *, outside: bool) -> tuple[int | None,
     return evidence.recounts.get(outcome.key), True
 
 
+def doubtful(evidence: Evidence) -> Iterator[Row]:
+    """Replies whose length no provider told, and those at their cap whose finish reason does not say so."""
+    for stage in evidence.experiment.stages:
+        for row in evidence.rows.get(stage.name, ()) if isinstance(stage, Chat) else ():
+            if row.outcome is not None and row.outcome.kept is not None and row.outcome.kept.reply.usage.output is None:
+                yield row
+    for held in lengths(evidence):
+        yield from held.unsaid if held.pile.found else ()
+
+
+def check_recounts(evidence: Evidence) -> Iterator[Finding]:
+    """Replies whose text, counted anew, has far fewer tokens than their provider says were visible: what was paid for was not
+    handed over, or is hidden reasoning that the provider does not name.
+    """
+    for stage in evidence.experiment.stages:
+        rows = evidence.rows.get(stage.name, ()) if isinstance(stage, Chat) else ()
+        short: dict[str, list[str]] = defaultdict(list)
+        for row in rows:
+            outcome = row.outcome
+            if outcome is None or outcome.kept is None or outcome.key is None:
+                continue
+            told, counted = outcome.kept.reply.usage.output_visible, evidence.recounts.get(outcome.key)
+            if told is not None and counted is not None and counted + SHORT_MIN < told and counted < SHORT * told:
+                short[row.condition.name].append(f"item {row.id}: {told} tokens told, {counted} in its text")
+        for condition, names in sorted(short.items()):
+            yield Finding(
+                check="recount",
+                severity="warning",
+                condition=condition,
+                message=f"{len(names)} replies have far fewer tokens in their text than their provider calls visible",
+                value=len(names),
+                evidence=few(names),
+            )
+
+
+SHORT, SHORT_MIN = 0.8, 8
+"""A text is short of what was told when it has under this share of the tokens, and at least so many fewer."""
+
+
 def check_pileup(evidence: Evidence) -> Iterator[Finding]:
     """Replies that stand at their output cap by their length although no finish reason says so, with the chance that so many end
     there by nature and the share that may be called cut in error: an error where more than 10% of a condition are, else a warning.

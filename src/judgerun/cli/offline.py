@@ -10,6 +10,7 @@ import typer
 
 from judgerun.api import bundles, offline
 from judgerun.api.project import Workspace
+from judgerun.api.recount import recount
 from judgerun.api.steering import budget_for
 from judgerun.api.steering import unfreeze as unfreeze_budget
 from judgerun.audit.checks import CHECKS
@@ -31,6 +32,9 @@ def register(app: typer.Typer) -> None:
 def audit(
     name: Annotated[str | None, typer.Argument(metavar="EXP", help="An experiment, by name or path.")] = None,
     every: Annotated[bool, typer.Option("--list", help="List the checks and what each proves.")] = False,
+    anew: Annotated[
+        bool, typer.Option("--recount", help="First count replies of doubtful length by their model's tokenizer.")
+    ] = False,
     workspace: Here = HERE,
     json: Json = False,
 ) -> Exit:
@@ -42,7 +46,11 @@ def audit(
         return Exit.DONE
     if name is None:
         raise typer.BadParameter("which experiment? give EXP, or --list")
-    found, folder = offline.audit(Workspace(root=workspace).open(name))
+    project = Workspace(root=workspace).open(name)
+    if anew:
+        done = asyncio.run(recount(project))
+        words.say(f"{done.counted} replies counted anew{f', {done.refused} could not be' * bool(done.refused)}")
+    found, folder = offline.audit(project)
     tell_audit(words, found)
     words.say(f"written, with intervals, to {folder}")
     words.result({"experiment": found.experiment, "verdict": found.verdict, "folder": str(folder), **_findings(found)})
