@@ -108,7 +108,7 @@ def doubtful(evidence: Evidence) -> Iterator[Row]:
             if row.outcome is not None and row.outcome.kept is not None and row.outcome.kept.reply.usage.output is None:
                 yield row
     for held in lengths(evidence):
-        yield from held.unsaid if held.pile.found else ()
+        yield from held.unsaid
 
 
 def check_recounts(evidence: Evidence) -> Iterator[Finding]:
@@ -142,21 +142,21 @@ SHORT, SHORT_MIN = 0.8, 8
 
 def check_pileup(evidence: Evidence) -> Iterator[Finding]:
     """Replies that stand at their output cap by their length although no finish reason says so, with the chance that so many end
-    there by nature and the share that may be called cut in error: an error where more than 10% of a condition are, else a warning.
+    there by nature and the share that may be called cut in error: an error where they are over 10% of a condition, else a warning.
     """
     for held in lengths(evidence):
         unsaid, pile = held.unsaid, held.pile
-        if not unsaid or not pile.found:
+        p = pile.beyond(len(unsaid))
+        if p >= pileup.CERTAIN:
             continue
-        share = len(unsaid) / len(held.rows)
+        share, wrong = len(unsaid) / len(held.rows), min(1.0, pile.natural / len(unsaid))
         where = f"their cap of {pile.cap} tokens" if held.stated else f"{pile.cap} tokens, a cap that nobody stated"
         yield Finding(
             check="pile-up",
             severity="error" if share > LIMITS["truncated"] else "warning",
             condition=held.condition,
             message=f"{len(unsaid)} of {len(held.rows)} replies stand at {where}, and their finish reason does not say so; by "
-            f"nature at most {pile.natural:.2g} would (p = {pile.p:.1g}), so at most {percent(pile.error)} of all that stand there "
-            "are called cut in error",
+            f"nature at most {pile.natural:.2g} would (p = {p:.1g}), so at most {percent(wrong)} of them are called cut in error",
             value=len(unsaid),
             evidence=few(f"item {row.id}: finish {_finish(row) or 'none'}" for row in unsaid),
         )
@@ -178,7 +178,8 @@ def _texts(evidence: Evidence, condition: str, rows: Sequence[Row]) -> Iterator[
     known = [row for row in looked[Finish.LENGTH] if _looks(evidence, row) is not None]
     for finish in (Finish.STOP, Finish.UNKNOWN):
         odd = [(row, why) for row in looked[finish] if (why := _looks(evidence, row)) is not None]
-        if not odd or (finish is Finish.STOP and len(odd) <= TEXTS_MIN * len(looked[finish])):
+        share = len(odd) / max(1, len(looked[finish]))
+        if not odd or (finish is Finish.STOP and not TEXTS_MIN < share < TEXTS_MAX):
             continue
         total = len(looked[Finish.LENGTH])
         rate = f"it speaks of {len(known)} of the {total} replies that are known to be cut" if total else NO_CUT
@@ -192,8 +193,8 @@ def _texts(evidence: Evidence, condition: str, rows: Sequence[Row]) -> Iterator[
         )
 
 
-TEXTS_MIN = 0.05
-"""Where finish reasons are natural, fewer odd endings than this share are taken for a manner of writing."""
+TEXTS_MIN, TEXTS_MAX = 0.05, 0.5
+"""Where finish reasons are natural, fewer odd endings are accidents, and more are a manner of writing."""
 NO_CUT = "how often it sees a real cut is not known here: no reply of the condition says that it was"
 
 

@@ -27,15 +27,18 @@ class Pile:
     """What the lengths of one condition say about its cap.
 
     `capped` says of each reply whether it stands in the window from `cap - slack` upwards. `natural` is how many replies would be
-    there if lengths went on as densely as below it (95% upper bound): how many of `count` are taken for cut in error. `p` is the
-    chance of `count` or more when `natural` are expected.
+    there if lengths went on as densely as below it (95% upper bound): how many of `count` are taken for cut in error.
     """
 
     cap: int
     slack: int
     capped: tuple[bool, ...]
     natural: float
-    p: float
+
+    @property
+    def p(self) -> float:
+        """The chance of so many replies in the window by nature."""
+        return self.beyond(self.count)
 
     @property
     def count(self) -> int:
@@ -46,6 +49,10 @@ class Pile:
     def found(self) -> bool:
         """Whether the mass at the cap is no accident."""
         return self.p < CERTAIN
+
+    def beyond(self, count: int) -> float:
+        """The chance that `count` or more replies end in the window by nature."""
+        return float(pdtrc(count - 1, self.natural)) if count else 1.0
 
     @property
     def error(self) -> float | None:
@@ -71,13 +78,7 @@ def find(output: Sequence[int], cap: int) -> Pile:
     below = sum(start - band <= tokens < start for tokens in output)
     natural = garwood(below) * (off + 1) / band
     capped = tuple(tokens >= start for tokens in output)
-    return Pile(
-        cap=cap,
-        slack=off,
-        capped=capped,
-        natural=natural,
-        p=float(pdtrc(sum(capped) - 1, natural)) if any(capped) else 1.0,
-    )
+    return Pile(cap=cap, slack=off, capped=capped, natural=natural)
 
 
 def discover(output: Sequence[int]) -> Pile | None:

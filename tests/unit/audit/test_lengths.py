@@ -85,6 +85,18 @@ def test_texts_that_stop_inside_a_sentence_are_told(finish: Finish, severity: st
 def test_a_missing_marker_looks_cut() -> None:
     """A reply that should end with a marked answer and has no marker is told."""
     stage = capped_chat(1024, ParseRule(kind="label", values=("yes", "no"), marker="FINAL:"))
-    given = evidence(lambda model, id_, draw: told(300, text="FINAL: yes" if model == "ann" else "yes"), stage=stage)
-    (finding,) = found(given, "cut text")
-    assert (finding.condition, finding.value, finding.evidence[0]) == (BOB, 40, "item q000: it has no marker")
+    bare = lambda model, id_: model == "bob" and id_ < "q008"  # noqa: E731
+    rule = lambda model, id_, draw: told(300, text="yes" if bare(model, id_) else "FINAL: yes")  # noqa: E731
+    (finding,) = found(evidence(rule, stage=stage), "cut text")
+    assert (finding.condition, finding.value, finding.evidence[0]) == (BOB, 8, "item q000: it has no marker")
+
+
+def test_replies_that_end_naturally_near_the_cap_are_no_pile() -> None:
+    """Where cut replies say so, the few natural endings near the cap are none of them, though most of the mass there is cut."""
+
+    def rule(model: str, id_: str, draw: int) -> Ending:
+        place = int(id_[1:])
+        cut = told(1024, finish=Finish.LENGTH, finish_raw="length")
+        return cut if place < 20 else told(1020 - 25 * (place - 20))
+
+    assert found(evidence(rule, stage=capped_chat(1024)), "pile-up") == []
