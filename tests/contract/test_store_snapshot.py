@@ -282,3 +282,18 @@ async def test_integrity_names_what_is_wrong(store: Inline, tmp_path: Path) -> N
     connection.commit()
     connection.close()
     assert any("request" in line for line in upkeep.integrity(tmp_path / "copy.db"))
+
+
+async def test_rows_that_were_taken_out_are_missed(store: Inline) -> None:
+    """The numbers of entries and attempts have no gap, whatever was voided or forfeited; a deleted row leaves one."""
+    with Snapshot.open(cache(store)) as snapshot:
+        assert snapshot.gaps() == {}
+    await store.aclose()
+    connection = sqlite3.connect(cache(store))
+    connection.execute("pragma foreign_keys = off")
+    connection.execute("drop trigger entry_delete")
+    connection.execute("delete from entry where id = 3")
+    connection.commit()
+    connection.close()
+    with Snapshot.open(cache(store)) as snapshot:
+        assert snapshot.gaps() == {"entry": (3,)}

@@ -108,5 +108,5 @@ def _recompute(folder: Path) -> bytes:
     (name,) = (path.parent.name for path in (folder / "prompts").glob("*/experiment.toml"))
     project = Workspace(root=folder, environ={}).open(name)
     with Snapshot.open(project.workspace.cache) as held:
-        evidence = gather(project, held).evidence
+        evidence = gather(project, held, part=True).evidence
         return build.estimates(evidence, run_checks(evidence))

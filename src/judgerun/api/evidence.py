@@ -52,9 +52,12 @@ class Gathered:
     plans: tuple[Escalation, ...] = ()  # by which cells were asked again
 
 
-def gather(project: Project, view: Snapshot, *, sealed: Sealed | None = None, present: bool = False) -> Gathered:
+def gather(
+    project: Project, view: Snapshot, *, sealed: Sealed | None = None, present: bool = False, part: bool = False
+) -> Gathered:
     """The evidence of an experiment as the view shows it. `sealed` defaults to the newest seal, if there is one: what was escalated
-    after it is left out. With `present` all of it counts, and a seal that does not cover all of it is none.
+    after it is left out. With `present` all of it counts, and a seal that does not cover all of it is none. Of a
+    `part` of a cache, as bundles have it, nobody knows which rows are missing.
     """
     if sealed is None:
         seals = view.seals(project.name)
@@ -72,7 +75,7 @@ def gather(project: Project, view: Snapshot, *, sealed: Sealed | None = None, pr
         found = view.canonical(key)
         return None if found is None else orjson.loads(found)
 
-    books = read_books(view, project.name, record.seen, sealed)
+    books = replace(read_books(view, project.name, record.seen, sealed), gaps={} if part else view.gaps())
     settings = view.settings(math.inf if sealed is None else sealed.at)
     budgets = tuple(_budgets(project, books, settings))
     evidence = Evidence(

@@ -57,7 +57,8 @@ class Books:
     which they were committed; `covered` is how many of them, from the first, the seal covers (None: no seal, all count): later
     adjusts are audited, but the spend that a report tells is that of the seal. `balances` are the leaves that carry the
     experiment's name. `events` are those of the experiment and those that concern no single one, up to the seal where there is
-    one, oldest first.
+    one, oldest first. `gaps` are the numbers that are missing among the entries and the attempts of the whole cache ("entry",
+    "attempt"); of a part of a cache nothing is known.
     """
 
     attempts: tuple[Attempt, ...] = ()
@@ -66,6 +67,7 @@ class Books:
     balances: Mapping[Leaf, Balance] = field(default_factory=dict)
     covered: int | None = None
     events: tuple[Event, ...] = ()
+    gaps: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def sealed_entries(self, experiment: str) -> tuple[Entry, ...]:
         """The experiment's own entries, as far as the seal covers them."""

@@ -15,6 +15,7 @@ from judgerun.audit import (
     ledger,
     lengths,
     sources,
+    spend,
     split,
     tokens,
 )
@@ -69,6 +70,9 @@ CHECKS: tuple[Check, ...] = (
     Check(ledger.check_doubles, ("bought twice",)),
     Check(ledger.check_forfeits, ("forfeits",)),
     Check(ledger.check_prices, ("free tokens", "price", "reported cost")),
+    Check(spend.check_waste, ("spend on truncated",)),
+    Check(spend.check_estimates, ("estimate",)),
+    Check(spend.check_gaps, ("gaps",)),
     Check(tokens.check_usage, ("usage", "usage unknown", "cost without tokens")),
     Check(tokens.check_thinking, ("thinking",)),
     Check(tokens.check_bounds, ("input bound", "bound tightness")),
@@ -81,6 +85,7 @@ TABLES: tuple[Callable[[Evidence], Iterator[Table]], ...] = (
     difference.differences,
     split.tables,
     lengths.tables,
+    spend.tables,
 )
 """What is laid open beside the findings, in the order in which it is printed."""
 

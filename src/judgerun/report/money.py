@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from judgerun.audit import spend as spending
 from judgerun.audit.evidence import Evidence
 from judgerun.errors import InvariantBroken
 from judgerun.ledger.account import EMPTY, Balance, fold
 from judgerun.ledger.budget import Budget, Cap, Leaf
-from judgerun.model.money import Nanos
-from judgerun.model.request import RequestKey
 from judgerun.report.told import Told
 
 CONVENTION = "value and low: settled; high: settled + forfeited + held"
@@ -84,26 +83,14 @@ def _told(evidence: Evidence, coords: Mapping[str, str], balances: Iterable[Bala
 
 def avoided(evidence: Evidence) -> Iterator[Told]:
     """What replies already in the cache, and calls shared by several cells, would have cost: by stage, where there are any."""
-    for stage in dict.fromkeys(counts.stage for counts in evidence.counts):
-        cells: dict[RequestKey, list[tuple[Nanos | None, bool]]] = {}
-        for row in evidence.rows.get(stage, ()):
-            outcome = row.outcome
-            if outcome is not None and outcome.key is not None and outcome.kept is not None:
-                own = outcome.kept.experiment == evidence.experiment.name
-                cells.setdefault(outcome.key, []).append((outcome.kept.cost, own))
-        costs = [cost for held in cells.values() for cost, own in held[:1] if not own]
-        costs += [cost for held in cells.values() for cost, _ in held[1:]]
-        if costs:
-            known = [cost for cost in costs if cost is not None]
-            yield Told(
-                question="avoided",
-                coords={"scope": "stage", "stage": stage, "unit": "nanos", "measure": "avoided"},
-                value=sum(known),
-                n=len(costs),
-                method="ledger",
-                convention="what the same replies cost when they were bought; n: cells answered without a call of their own",
-                seal=evidence.seal,
-                note=""
-                if len(known) == len(costs)
-                else f"{len(costs) - len(known)} of them at a cost that is not known",
-            )
+    for stage, cells, nanos, unknown in spending.avoided(evidence):
+        yield Told(
+            question="avoided",
+            coords={"scope": "stage", "stage": stage, "unit": "nanos", "measure": "avoided"},
+            value=nanos,
+            n=cells,
+            method="ledger",
+            convention="what the same replies cost when they were bought; n: cells answered without a call of their own",
+            seal=evidence.seal,
+            note=f"{unknown} of them at a cost that is not known" if unknown else "",
+        )

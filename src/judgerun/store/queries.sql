@@ -393,3 +393,9 @@ insert into sealed (seal, part, ids, rows) values (?, ?, ?, ?);
 
 -- sealed: the rows that a seal covers
 select part, ids, rows from sealed where seal = ?;
+
+-- entry_gaps: numbers before the last one that no entry has; rows are never deleted, so somebody took them out
+select e.id - 1 from entry e where e.id > 1 and not exists (select 1 from entry b where b.id = e.id - 1) limit 1000;
+
+-- attempt_gaps: the same of attempts
+select a.id - 1 from attempt a where a.id > 1 and not exists (select 1 from attempt b where b.id = a.id - 1) limit 1000;

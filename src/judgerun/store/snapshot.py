@@ -187,6 +187,11 @@ class Snapshot:
 
     # -- how things stand
 
+    def gaps(self) -> dict[str, tuple[int, ...]]:
+        """The numbers that are missing among the entries and the attempts, at most a thousand of each; no key where none is."""
+        found = {table: tuple(number for (number,) in self._all(f"{table}_gaps")) for table in ("entry", "attempt")}
+        return {table: numbers for table, numbers in found.items() if numbers}
+
     def events(self, after: int) -> tuple[Event, ...]:
         """What happened since the event of that number (0: all), to any experiment."""
         return self._reader.events(after)
