@@ -14,6 +14,7 @@ from judgerun.audit import (
     ladder,
     ledger,
     lengths,
+    parity,
     sources,
     spend,
     split,
@@ -57,6 +58,7 @@ CHECKS: tuple[Check, ...] = (
     Check(ladder.check_unfinished, ("unfinished",)),
     Check(ladder.check_diverted, ("diverted",)),
     Check(sources.check_served, ("served", "fingerprint")),
+    Check(parity.check_parity, tuple(f"parity {name}" for name in parity.FIELDS)),
     Check(sources.check_shared, ("shared",)),
     Check(sources.check_fallbacks, ("fallback",)),
     Check(sources.check_folds, ("incomplete",)),
@@ -85,6 +87,7 @@ TABLES: tuple[Callable[[Evidence], Iterator[Table]], ...] = (
     difference.differences,
     split.tables,
     lengths.tables,
+    parity.tables,
     spend.tables,
 )
 """What is laid open beside the findings, in the order in which it is printed."""

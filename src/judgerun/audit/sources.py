@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from judgerun.audit.drift import said
 from judgerun.audit.evidence import Evidence
 from judgerun.audit.finding import Finding
 from judgerun.model.request import RequestKey
@@ -39,11 +40,12 @@ def check_shared(evidence: Evidence) -> Iterator[Finding]:
 
 
 def check_served(evidence: Evidence) -> Iterator[Finding]:
-    """Which model answered. Several served models inside one condition are an error; one that is another than asked, or
-    several fingerprints, a warning. A dated or prefixed form of the name that was asked is the same model.
+    """Which model answered. Several served models inside one condition are an error; one that is another than asked, or several
+    fingerprints, a warning; with the reply from which on it changed. A dated or prefixed form of the name that was asked is the
+    same model.
     """
-    served: dict[str, Counter[str]] = defaultdict(Counter)
-    prints: dict[str, Counter[str]] = defaultdict(Counter)
+    served: dict[str, list[Told]] = defaultdict(list)
+    prints: dict[str, list[Told]] = defaultdict(list)
     asked: dict[str, str] = {}
     for counts in evidence.counts:
         for row in evidence.rows.get(counts.stage, ()):
@@ -54,26 +56,32 @@ def check_served(evidence: Evidence) -> Iterator[Finding]:
                 continue
             reply = outcome.kept.reply
             if reply.served_model is not None:
-                served[counts.condition][reply.served_model] += 1
+                served[counts.condition].append((outcome.kept.attempt, row.id, reply.served_model))
             if reply.fingerprint is not None:
-                prints[counts.condition][reply.fingerprint] += 1
+                prints[counts.condition].append((outcome.kept.attempt, row.id, reply.fingerprint))
             model = evidence.model(outcome.model) if outcome.model is not None else None
             if model is not None:
                 asked[counts.condition] = model.model
     for condition in (counts.condition for counts in evidence.counts):
         yield from _served(condition, asked.get(condition), served[condition])
-        if len(prints[condition]) > 1:
+        counted = Counter(value for _, _, value in prints[condition])
+        if len(counted) > 1:
             yield Finding(
                 check="fingerprint",
                 severity="warning",
                 condition=condition,
-                message=f"{len(prints[condition])} fingerprints answered: the backend changed while the condition ran",
-                value=len(prints[condition]),
-                evidence=_listed(prints[condition]),
+                message=f"{len(counted)} fingerprints answered: the backend changed while the condition ran",
+                value=len(counted),
+                evidence=(*_listed(counted), said(prints[condition])),
             )
 
 
-def _served(condition: str, asked: str | None, served: Counter[str]) -> Iterator[Finding]:
+Told = tuple[int, str, str]
+"""(attempt, item, what its reply says of who answered)"""
+
+
+def _served(condition: str, asked: str | None, told: Sequence[Told]) -> Iterator[Finding]:
+    served = Counter(value for _, _, value in told)
     others = {name: n for name, n in served.items() if asked is not None and not same(asked, name)}
     if len(served) > 1:
         yield Finding(
@@ -82,7 +90,7 @@ def _served(condition: str, asked: str | None, served: Counter[str]) -> Iterator
             condition=condition,
             message=f"{len(served)} models answered where {asked!r} was asked",
             value=sum(others.values()) or len(served),
-            evidence=_listed(served),
+            evidence=(*_listed(served), said(told)),
         )
     elif others:
         yield Finding(

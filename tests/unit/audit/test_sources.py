@@ -44,7 +44,8 @@ def test_answers_by_several_models_in_one_condition_are_an_error() -> None:
     given = evidence(lambda model, id_, draw: Ending(served="m-id-mini" if (model, id_) == ("bob", "q003") else "m-id"))
     (finding,) = found(given, "served")
     assert (finding.severity, finding.condition, finding.value) == ("error", "pick/bob/terse@items", 1)
-    assert finding.evidence == ("m-id: 39", "m-id-mini: 1")
+    assert finding.evidence[:2] == ("m-id: 39", "m-id-mini: 1")
+    assert "m-id -> m-id-mini from attempt 8 on (item q003)" in finding.evidence[2]
 
 
 def test_one_other_name_throughout_is_a_warning() -> None:
