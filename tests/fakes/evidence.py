@@ -77,8 +77,8 @@ PENDING = Ending(state="pending")
 
 
 def plain(model: str, id_: str, draw: int) -> Ending:
-    """Every cell concluded."""
-    return Ending()
+    """Every cell concluded; one in ten says no, since a judge that always says the same is a finding."""
+    return Ending(value="no", text="no") if id_.endswith("9") else Ending()
 
 
 def ids(n: int) -> list[str]:

@@ -51,7 +51,7 @@ from judgerun.retrieval import bm25
 from judgerun.retrieval.metrics import metric
 
 ADMISSIBLE = (*(finish.value for finish in Finish), "empty")
-_ORDER = re.compile(r"given|reversed|shuffled:[1-9][0-9]*|ab|ba")
+_ORDER = re.compile(r"given|reversed|(?:shuffled|rotated):[1-9][0-9]*|ab|ba")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +193,9 @@ def _chat(faults: Faults, path: KeyPath, shape: ChatShape, known: Known, base: d
     for arm in arms:
         for order in arm.settings.orders:
             if not _ORDER.fullmatch(order):
-                faults.add((*path, "orders"), f"there is no order {order!r}", "given, reversed, shuffled:K, ab, ba")
+                faults.add(
+                    (*path, "orders"), f"there is no order {order!r}", "given, reversed, shuffled:K, rotated:K, ab, ba"
+                )
         for order in twice(arm.settings.orders):
             faults.add((*path, "orders"), f"the order {order!r} stands twice", "each once")
         for name in arm.settings.gold:

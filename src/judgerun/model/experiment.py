@@ -191,7 +191,7 @@ class Settings:
     parse: ParseRule
     vars: Mapping[str, Any] = field(default_factory=dict)
     draws: int = 1
-    orders: tuple[str, ...] = ()  # given reversed shuffled:K | ab ba; empty: no order coordinate
+    orders: tuple[str, ...] = ()  # given reversed shuffled:K rotated:K | ab ba; empty: no order coordinate
     expect: str | None = None
     gold: tuple[str, ...] = ()
     admit: Finishes = ("stop",)

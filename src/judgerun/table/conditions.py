@@ -8,6 +8,7 @@ from judgerun.model.condition import FOLDED, Condition, Segment
 from judgerun.table.row import Row
 
 SHUFFLED = "shuffled:"
+ROTATED = "rotated:"
 
 
 def source(table: str, value: str | None) -> Condition:
@@ -42,14 +43,16 @@ def paired(feed: Condition, stage: str, pair: str) -> Condition:
 
 
 def orders(names: Sequence[str]) -> tuple[str | None, ...]:
-    """The order coordinates that a stage's `orders` stand for: `shuffled:3` is three shuffles, `shuffled:1` to `shuffled:3`.
+    """The order coordinates that a stage's `orders` stand for: `shuffled:3` is three shuffles, `shuffled:1` to `shuffled:3`;
+    rotations likewise.
 
     None alone where no order is written: the stage then has no order coordinate.
     """
     found: list[str | None] = []
     for name in names:
-        if name.startswith(SHUFFLED):
-            found += [f"{SHUFFLED}{n}" for n in range(1, int(name.removeprefix(SHUFFLED)) + 1)]
+        kind, colon, count = name.partition(":")
+        if colon:
+            found += [f"{kind}:{n}" for n in range(1, int(count) + 1)]
         else:
             found.append(name)
     return tuple(dict.fromkeys(found)) or (None,)

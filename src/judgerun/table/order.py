@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from judgerun.model.experiment import ParseRule
-from judgerun.table.conditions import SHUFFLED
+from judgerun.table.conditions import ROTATED, SHUFFLED
 from judgerun.table.row import Verdict
 
 SWAPPED = "ba"
@@ -17,10 +17,14 @@ SWAPPED = "ba"
 def permutation(order: str | None, count: int, *, seed: int, id: str) -> Sequence[int] | None:
     """Which place of the given order stands at each place shown; None where the order is the given one.
 
-    A shuffle ranks the places by sha256 of "seed:id:shuffle:place", so that it depends on nothing else.
+    A shuffle ranks the places by sha256 of "seed:id:shuffle:place", so that it depends on nothing else. The k-th rotation begins
+    with the candidate after the k-th: beside the given order, one less of them than candidates bring each to each place.
     """
     if order == "reversed":
         return range(count - 1, -1, -1)
+    if order is not None and order.startswith(ROTATED):
+        start = int(order.removeprefix(ROTATED))
+        return [(start + place) % count for place in range(count)]
     if order is not None and order.startswith(SHUFFLED):
         stem = f"{seed}:{id}:{order.removeprefix(SHUFFLED)}:"
         return sorted(range(count), key=lambda place: hashlib.sha256(f"{stem}{place}".encode()).digest())

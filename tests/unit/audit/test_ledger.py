@@ -171,8 +171,8 @@ def test_a_settle_is_explained_by_the_hour_of_its_answer(answered: int, told: di
 
 def test_a_reported_cost_that_disagrees_is_a_warning() -> None:
     """A cost that the provider itself reported is kept beside the computed one; a rounding of a nano is not a disagreement."""
-    assert severities(evidence(lambda model, id_, draw: Ending(reported=COST + 1))) == {}
-    assert severities(evidence(lambda model, id_, draw: Ending(reported=COST + 5_000))) == {"reported cost": "warning"}
+    assert "reported cost" not in severities(evidence(lambda model, id_, draw: Ending(reported=COST + 1)))
+    assert severities(evidence(lambda model, id_, draw: Ending(reported=COST + 5_000)))["reported cost"] == "warning"
 
 
 def test_a_request_settled_twice_is_an_error_and_a_retry_after_a_forfeit_a_note() -> None:

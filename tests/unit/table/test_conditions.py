@@ -35,6 +35,7 @@ def test_shuffled_k_is_k_shuffles() -> None:
     """Each shuffle is an order of its own; without orders there is no coordinate."""
     assert orders(()) == (None,)
     assert orders(("given", "shuffled:2", "reversed")) == ("given", "shuffled:1", "shuffled:2", "reversed")
+    assert orders(("given", "rotated:2")) == ("given", "rotated:1", "rotated:2")
 
 
 def test_a_coordinate_named_alone_is_the_nearest_with_several_values() -> None:

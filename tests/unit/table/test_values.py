@@ -81,7 +81,7 @@ LABEL = ParseRule(kind="label", values=("A", "B", "tie"))
 
 @forall(
     st.integers(1, 30),
-    st.sampled_from(["given", "reversed", "shuffled:1", "shuffled:2"]),
+    st.sampled_from(["given", "reversed", "shuffled:1", "shuffled:2", "rotated:1", "rotated:7"]),
     st.text(max_size=8),
     st.data(),
 )
@@ -93,6 +93,12 @@ def test_choices_are_mapped_back(count: int, order: str, id: str, data: st.DataO
     wanted = data.draw(st.integers(0, count - 1))
     answer = Verdict(parsed=True, value=shown.index(wanted) + 1)
     assert given(answer, CHOICE, order=order, places=places).value == wanted + 1
+
+
+def test_rotations_bring_each_candidate_to_each_place() -> None:
+    """The given order and one rotation less than candidates: every candidate stands at every place once."""
+    shown = [permutation(f"rotated:{k}", 5, seed=7, id="q") for k in range(5)]
+    assert [sorted(column) for column in zip(*(places or () for places in shown), strict=True)] == [[0, 1, 2, 3, 4]] * 5
 
 
 def test_shuffles_depend_on_seed_id_and_number_alone() -> None:
