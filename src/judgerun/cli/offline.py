@@ -8,13 +8,14 @@ from typing import Annotated
 
 import typer
 
-from judgerun.api import bundles, offline
+from judgerun.api import bundles, foreign, offline
 from judgerun.api.project import Workspace
 from judgerun.api.recount import recount
 from judgerun.api.steering import budget_for
 from judgerun.api.steering import unfreeze as unfreeze_budget
 from judgerun.audit.checks import CHECKS
 from judgerun.audit.finding import RATES, Audit
+from judgerun.audit.foreign.checks import CHECKS as FOREIGN
 from judgerun.audit.render import HEADER
 from judgerun.audit.words import percent
 from judgerun.cli.options import HERE, BudgetName, Here, Json, Name
@@ -41,16 +42,25 @@ def audit(
     """Findings -> audits/EXP/ (JSON and Markdown). Exit 8 when an error is not waived."""
     words = Words(json=json)
     if every:
-        words.table(("findings", "proves"), [(", ".join(check.emits), check.proves) for check in CHECKS])
-        words.result({"checks": [{"emits": list(check.emits), "proves": check.proves} for check in CHECKS]})
+        checks = [(check.emits, check.proves) for check in CHECKS] + [(check.emits, check.proves) for check in FOREIGN]
+        words.table(("findings", "proves"), [(", ".join(emits), proves) for emits, proves in checks])
+        words.result({"checks": [{"emits": list(emits), "proves": proves} for emits, proves in checks]})
         return Exit.DONE
     if name is None:
         raise typer.BadParameter("which experiment? give EXP, or --list")
-    project = Workspace(root=workspace).open(name)
+    place = Workspace(root=workspace)
+    run = foreign.find(place, name)
+    if run is not None:
+        return _tell_audited(words, *foreign.audit(place, run))
+    project = place.open(name)
     if anew:
         done = asyncio.run(recount(project))
         words.say(f"{done.counted} replies counted anew{f', {done.refused} could not be' * bool(done.refused)}")
-    found, folder = offline.audit(project)
+    return _tell_audited(words, *offline.audit(project))
+
+
+def _tell_audited(words: Words, found: Audit, folder: Path) -> Exit:
+    """An audit, where it was written, and its code."""
     tell_audit(words, found)
     words.say(f"written, with intervals, to {folder}")
     words.result({"experiment": found.experiment, "verdict": found.verdict, "folder": str(folder), **_findings(found)})

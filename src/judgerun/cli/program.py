@@ -36,6 +36,7 @@ def rooms(argv: Sequence[str]) -> Sequence[ModuleType]:
     from judgerun.cli import (
         cacheside,
         escalating,
+        importing,
         jobs,
         offline,
         pricing,
@@ -59,6 +60,7 @@ def rooms(argv: Sequence[str]) -> Sequence[ModuleType]:
         reading,
         pricing,
         offline,
+        importing,
         cacheside,
     )
 

@@ -97,3 +97,13 @@ class Run:
     scores: tuple[Score, ...] = ()
     tallies: tuple[Tally, ...] = ()
     totals: tuple[Total, ...] = ()
+
+
+KINDS: Mapping[str, tuple[str, type[Any]]] = {
+    "call": ("calls", Call),
+    "text": ("texts", Text),
+    "score": ("scores", Score),
+    "tally": ("tallies", Tally),
+    "total": ("totals", Total),
+}
+"""The kinds of records: where a run holds them, and their form."""

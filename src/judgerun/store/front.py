@@ -18,6 +18,7 @@ from judgerun.errors import InvariantBroken
 from judgerun.ledger.budget import Budget, Cap
 from judgerun.ledger.entry import Amount
 from judgerun.model.event import Event
+from judgerun.model.foreign import Run
 from judgerun.model.kept import Kept, Lost
 from judgerun.model.lane import LaneSpec
 from judgerun.model.request import Request, RequestKey
@@ -36,6 +37,7 @@ from judgerun.ports import (
     Order,
     Standing,
 )
+from judgerun.store import foreign
 from judgerun.store.books import Books
 from judgerun.store.jobs import JobBooks
 from judgerun.store.locks import Locks
@@ -205,6 +207,10 @@ class Front(ABC):
     async def adjust(self, attempt: int, amount: Amount, *, document: str) -> Closed:
         """Book what a closed attempt really cost, on the word of a document. Refused without one."""
         return await self._do(partial(self._books.adjust, attempt, amount, document=document, now=self._clock.wall()))
+
+    async def keep_run(self, run: Run) -> None:
+        """Keep what was read of another program's run, in the place of one of the same name."""
+        await self._do(lambda: foreign.keep(self._books.connection, run, self._clock.wall()))
 
     async def unfreeze(self, budget: str, because: str) -> bool:
         """Reopen a frozen budget, on the record; whether it was frozen."""

@@ -399,3 +399,24 @@ select e.id - 1 from entry e where e.id > 1 and not exists (select 1 from entry 
 
 -- attempt_gaps: the same of attempts
 select a.id - 1 from attempt a where a.id > 1 and not exists (select 1 from attempt b where b.id = a.id - 1) limit 1000;
+
+-- drop_records: the records of a foreign run that another takes the place of
+delete from foreign_record where run = (select id from foreign_run where name = ?);
+
+-- drop_run: and the run
+delete from foreign_run where name = ?;
+
+-- new_run: a run of another program
+insert into foreign_run (at, name, format, files) values (?, ?, ?, ?);
+
+-- new_record: one of its records
+insert into foreign_record (run, number, kind, record) values (?, ?, ?, ?);
+
+-- runs: all runs of other programs
+select name, format, at from foreign_run order by name;
+
+-- run: one of them
+select id, format, files from foreign_run where name = ?;
+
+-- records: its records
+select kind, record from foreign_record where run = ? order by number;

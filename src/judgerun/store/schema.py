@@ -45,7 +45,13 @@ def m003_unattended(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
-MIGRATIONS: tuple[Migration, ...] = (m001_initial, m002_jobs, m003_unattended)
+def m004_foreign(connection: sqlite3.Connection) -> None:
+    """The changes of m004.sql."""
+    for statement in statements(read("m004.sql")):
+        connection.execute(statement)
+
+
+MIGRATIONS: tuple[Migration, ...] = (m001_initial, m002_jobs, m003_unattended, m004_foreign)
 """In order; the version of a schema is how many of them have run."""
 
 

@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 from judgerun.errors import Problem, Refused
 from judgerun.ledger.budget import UNITS
 from judgerun.model.event import Event
+from judgerun.model.foreign import Run
 from judgerun.model.kept import Kept, Lost
 from judgerun.model.reply import Reply
 from judgerun.model.request import RequestKey
 from judgerun.model.setting import Setting
 from judgerun.ports import JobState, Place, Standing
-from judgerun.store import rows
+from judgerun.store import foreign, rows
 from judgerun.store.locks import Locks
 from judgerun.store.queries import SQL
 from judgerun.store.reader import Reader
@@ -187,9 +188,18 @@ class Snapshot:
 
     # -- how things stand
 
+    def runs(self) -> list[tuple[str, str, float]]:
+        """(name, format, when it was read) of the runs of other programs, by name."""
+        return self.read(foreign.names)
+
+    def run(self, name: str) -> Run | None:
+        """The run of another program of that name."""
+        return self.read(lambda connection: foreign.read(connection, name))
+
     def gaps(self) -> dict[str, tuple[int, ...]]:
         """The numbers that are missing among the entries and the attempts, at most a thousand of each; no key where none is."""
-        found = {table: tuple(number for (number,) in self._all(f"{table}_gaps")) for table in ("entry", "attempt")}
+        asked = {"entry": "entry_gaps", "attempt": "attempt_gaps"}
+        found = {table: tuple(number for (number,) in self._all(name)) for table, name in asked.items()}
         return {table: numbers for table, numbers in found.items() if numbers}
 
     def events(self, after: int) -> tuple[Event, ...]:
