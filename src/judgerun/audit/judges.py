@@ -221,10 +221,10 @@ def check_longer(evidence: Evidence) -> Iterator[Finding]:
 def longer_wins(evidence: Evidence) -> Iterator[tuple[str, int, int]]:
     """(condition, pairs that the longer won, that the shorter won) of each judge of pairs."""
     for stage in evidence.experiment.stages:
-        rules = {arm.settings.parse for arm in stage.arms} if isinstance(stage, Chat) else set()
-        if len(rules) != 1:
+        rules = [arm.settings.parse for arm in stage.arms] if isinstance(stage, Chat) else []
+        if not rules or any(rule != rules[0] for rule in rules):
             continue
-        (rule,) = rules
+        rule = rules[0]
         counted: dict[str, Counter[bool]] = defaultdict(Counter)
         for row in evidence.rows.get(stage.name, ()):
             one, other = (_side(row.joined.get(side)) for side in ("a", "b"))

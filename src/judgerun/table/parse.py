@@ -23,7 +23,7 @@ from functools import lru_cache
 
 from judgerun.errors import InvariantBroken
 from judgerun.model.experiment import ParseRule
-from judgerun.table.echo import Echo
+from judgerun.table.echo import LETTERS, Echo
 from judgerun.table.labels import ambiguous, labels
 from judgerun.table.numerals import Span, Value, numerals
 from judgerun.table.records import Unread, pick, read
@@ -45,6 +45,18 @@ def parse(rule: ParseRule, text: str, *, prompt: str, candidates: int | None) ->
     `prompt` is the rendered prompt, all messages joined; `candidates` is how many a choice is among (its range where the rule
     gives none). A choice or score without a range is our bug: files refuse it.
     """
+    if len(text) < LETTERS and rule.schema is None and not Echo(text, prompt, None).whole:
+        return _short(rule, text, candidates)
+    return _parsed(rule, text, prompt, candidates)
+
+
+@lru_cache(maxsize=4096)
+def _short(rule: ParseRule, text: str, candidates: int | None) -> Verdict:
+    """The verdict on a text that is too short to be an echo, so that it hangs on nothing else: a judge gives few different ones."""
+    return _parsed(rule, text, "", candidates)
+
+
+def _parsed(rule: ParseRule, text: str, prompt: str, candidates: int | None) -> Verdict:
     name = f"{rule.kind}/{rule.version}"
     try:
         value = _value(rule, text, prompt, candidates)
