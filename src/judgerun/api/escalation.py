@@ -27,10 +27,14 @@ def planned(
     """
     with snapshot(project.workspace.cache) as view:
         plans = project.plans(view)
+        bought = view is not None and project.name in view.experiments()
     asked = Escalation(
         condition=condition, rungs=tuple(rungs), kinds=tuple(sorted(set(kinds))), because=because.strip()
     )
-    problems = [*_shape(asked), *_conditions(project, asked), *_follows(asked, plans)]
+    problems = (
+        [] if bought else [Problem(project.name, "", "nothing of it was bought yet", f"judgerun run {project.name}")]
+    )
+    problems += [*_shape(asked), *_conditions(project, asked), *_follows(asked, plans)]
     if problems:
         raise Refused(tuple(dict.fromkeys(problems)))
     same = (plan for plan in reversed(plans) if _asked(plan) == _asked(asked))

@@ -74,7 +74,8 @@ async def saying(
             await asyncio.sleep(SAY_EVERY_S)
             now = clock.now()
             tell()
-            watched.progress.left = eta.step(watched.progress.hours, watched.left(), now)
+            left = eta.step(watched.progress.hours, watched.left(), now)
+            watched.progress.left = None if watched.progress.paused else left  # nobody knows for how long
             await watched.cache.progress(
                 orjson.dumps({**live(watched.progress, now), "counts": _counts(watched)}).decode()
             )

@@ -14,6 +14,8 @@ before."""
 
 EVERY = 8
 """Resolved cells between two looks at the counts, or half as many as there are conditions: a look walks over all of them."""
+REASONS_MAX = 4
+"""So many gates are named in the reason of an ending."""
 
 
 class Gates:
@@ -25,6 +27,7 @@ class Gates:
         self._every = EVERY
         self._since: dict[str, Sums] = {}  # reopened conditions, and from where on they are judged
         self.fired: dict[str, str] = {}  # condition -> why
+        self._told: dict[str, str] = {}  # what fired -> what became of it
 
     def resume(self, since: Mapping[str, Sums], counts: Iterable[Counts]) -> None:
         """Judge conditions that were reopened before this run from there on. Failed cells are tried anew by every run. A condition
@@ -52,6 +55,13 @@ class Gates:
         own = next((Sums.of(held) for held in counts if held.condition == condition), Sums())
         self._since[condition] = own.most(replace(since, failed=0))
         return self.fired.pop(condition, None)
+
+    def tell(self, reason: str, then: str = "") -> str:
+        """What fired in this run, with what became of it: all reasons in one line, or the first few and how many more there are."""
+        self._told[reason] = then
+        said = ["; ".join(filter(None, pair)) for pair in self._told.items()]
+        more = len(said) - REASONS_MAX
+        return "; ".join((*said[:REASONS_MAX], *([f"and {more} more"] if more > 0 else [])))
 
     def due(self, resolved: int) -> bool:
         """Whether so many more resolved cells make a look due."""

@@ -96,7 +96,7 @@ class Room:
     money: Money
     gates: Gates
     pause: Pause
-    codes: dict[Exit, str] = field(default_factory=dict)  # why, the first of each kind
+    codes: dict[Exit, str] = field(default_factory=dict)  # why, the first of each kind; of gates all
     halted: bool = False  # nothing new is sent
     closed: dict[str, str] = field(default_factory=dict)  # provider -> why
     stranded: set[str] = field(default_factory=set)  # what was told of jobs that only others can collect
@@ -298,7 +298,7 @@ class Room:
         """Stop the conditions whose gates fire, with their downstream, on record."""
         for fired in self.gates.look(counts):
             reason = f"gate of {fired.condition}: {fired.why}"
-            self.codes.setdefault(Exit.GATE, reason)
+            self.codes[Exit.GATE] = self.gates.tell(reason)
             self.progress.news.append(reason)
             self.waits.end()
             await self.given.store.note("gate", fired.condition, fired.detail())
@@ -329,8 +329,7 @@ class Room:
         if why is not None:
             told = f"{condition} was reopened; the cells that it passed over wait for the next run"
             self.progress.news.append(told)
-            if self.codes[Exit.GATE] == f"gate of {condition}: {why}":
-                self.codes[Exit.GATE] += f"; {told}"
+            self.codes[Exit.GATE] = self.gates.tell(f"gate of {condition}: {why}", told)
 
     # -- what is looked up again and again
 
