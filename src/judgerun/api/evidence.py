@@ -21,6 +21,7 @@ from judgerun.ledger.budget import UNITS, Budget, Leaf
 from judgerun.ledger.entry import Amount, Entry, EntryKind
 from judgerun.ledger.prices import Price
 from judgerun.model.event import Event
+from judgerun.model.exclusion import excluded
 from judgerun.model.kept import Kept, Lost
 from judgerun.model.lane import lanes_in_force
 from judgerun.model.reply import BUCKETS, Usage
@@ -92,6 +93,7 @@ def gather(
         budgets=budgets,
         amended=tuple(_amended(project, books, budgets, settings)),
         waivers=load_waivers(project.workspace.root),
+        exclusions=excluded(books.events, project.name),
         seal=sealed.digest if sealed else None,
         sealed_because=(sealed.reason or "") if sealed else "",
         plan=flow.digest,

@@ -9,19 +9,17 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-import orjson
-
 from judgerun.api.changes import files
 from judgerun.api.evidence import Gathered, gather
 from judgerun.api.project import Project
+from judgerun.api.remaking import made_again, results
+from judgerun.api.resting import changes, resting
 from judgerun.audit import render
 from judgerun.audit.checks import audit as run_checks
 from judgerun.audit.finding import Audit
 from judgerun.dispatch.clock import WallClock
 from judgerun.errors import Problem, Refused
-from judgerun.report import build
 from judgerun.report.export import export as export_tables
-from judgerun.report.export import written
 from judgerun.store import seal as seals
 from judgerun.store.inline import Inline
 from judgerun.store.seal import Stated, Verification
@@ -82,6 +80,7 @@ def stated(project: Project, gathered: Gathered) -> Stated:
         code=f"judgerun {version('judgerun')}",
         lanes=gathered.evidence.lanes,
         escalation=gathered.plans[-1].event if gathered.plans else 0,
+        rests=resting(gathered.evidence),
     )
 
 
@@ -124,7 +123,8 @@ def verify(project: Project) -> Verified:
         kept = Stated(plan=today.plan, prices="", files=today.files, code="")
         checked = seals.verify(held, project.name, today=kept)
         later = project.plans(held)[len(gathered.plans) :]
-        wrong, old = ([], []) if checked is None else _results(project, gathered, checked.seal.digest)
+        moved = list(changes(gathered.sealed.stated.get("rests", {}), today.rests)) if gathered.sealed else []
+        wrong, old = made_again(project, gathered.evidence, moved=bool(moved))
     if checked is None:
         raise Refused(Problem(project.name, "verify", "there is no seal", f"judgerun seal {project.name}"))
     told = checked.seal.stated
@@ -133,30 +133,11 @@ def verify(project: Project) -> Verified:
         for name, key, now in (("the price sheet", "prices", today.prices), ("the program", "code", today.code))
         if told.get(key) != now
     ]
+    notes += moved
     notes += [f"{checked.later_entries} entries came after the seal"] if checked.later_entries else []
     notes += [f"{checked.later_replies} replies came after the seal"] if checked.later_replies else []
     notes += [f"an escalation came after the seal: {plan}{f' ({plan.because})' * bool(plan.because)}" for plan in later]
     return Verified(seal=checked, notes=(*notes, *old), wrong=(*map(str, checked.differences), *wrong))
-
-
-def _results(project: Project, gathered: Gathered, digest: str) -> tuple[list[str], list[str]]:
-    """results/EXP/estimates.json against what the cache gives: (what is wrong, what is only old). A draft, or the numbers of
-    another seal, never claimed to be of this one.
-    """
-    path = project.workspace.root / "results" / project.name / "estimates.json"
-    if not path.exists():
-        return [], []
-    content = path.read_bytes()
-    if content == build.estimates(gathered.evidence, run_checks(gathered.evidence)):
-        return [], []
-    name = f"results/{project.name}/estimates.json"
-    try:
-        seals = {line["seal"] for line in orjson.loads(content)}
-    except (ValueError, TypeError, KeyError):
-        seals = {digest}
-    if digest in seals:
-        return [f"{name}: differs from what the cache gives"], []
-    return [], [f"{name} was not made from this seal: judgerun report {project.name}"]
 
 
 def report(project: Project) -> tuple[Audit, Path, bool]:
@@ -165,8 +146,7 @@ def report(project: Project) -> tuple[Audit, Path, bool]:
         gathered = gather(project, held)
         found = run_checks(gathered.evidence)
     folder = project.workspace.root / "results" / project.name
-    write(folder, build.report(gathered.evidence, found))
-    write(folder, dict(written(gathered.evidence)))
+    write(folder, results(gathered.evidence, found))
     return found, folder, gathered.sealed is not None
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from judgerun.audit.books import Books
 from judgerun.ledger.budget import Budget
 from judgerun.ledger.prices import Price
+from judgerun.model.exclusion import Exclusion
 from judgerun.model.experiment import Arm, Chat, Experiment, Model, Stage
 from judgerun.model.profile import Profile
 from judgerun.model.request import RequestKey
@@ -43,6 +44,7 @@ class Evidence:
       in the place of what they say.
     - `amended`: what was set so, of these budgets and of the experiment's lanes, in words; each is in force.
     - `waivers`: rows of audits/waivers.toml, of any experiment.
+    - `exclusions`: what a person has left out of every comparison, up to the seal.
     - `seal`: hex digest of the seal, None for an unsealed cache (reports then carry the DRAFT banner).
     - `sealed_because`: the reason of a seal over a stopped experiment, else "".
     - `plan`: hex digest of the plan.
@@ -64,6 +66,7 @@ class Evidence:
     budgets: tuple[Budget, ...] = ()
     amended: tuple[str, ...] = ()
     waivers: tuple[Waiver, ...] = ()
+    exclusions: tuple[Exclusion, ...] = ()
     seal: str | None = None
     sealed_because: str = ""
     plan: str = ""

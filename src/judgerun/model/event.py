@@ -14,6 +14,8 @@ The kinds, with what the subject names, and what the detail tells (JSON where it
     escalate          experiment      a plan by which items are bought again under higher caps (JSON)
     ask               experiment      pause, unpause, stop or now, of which living processes, by whom, until when (JSON)
     set               budget B, lane L   a cap or a limit in the place of what the file says (JSON: key, was, now)
+    register          experiment      what is fixed: items by name, their digest, how many replies were there (JSON)
+    exclude           condition key, item ID  what is left out, or taken in again, why, how many replies were there (JSON)
     import            run             files of another program that were read, with their digests
     recount           experiment      the output tokens of replies, counted anew, by request (JSON)
     slow stall        provider        one of its models is slow or silent, what was done about it, and that it is over

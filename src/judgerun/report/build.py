@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from judgerun.audit.evidence import Evidence
 from judgerun.audit.finding import Audit, Finding
+from judgerun.audit.registered import standing
 from judgerun.audit.render import HEADER, completion_cells
 from judgerun.audit.words import plural
 from judgerun.model.condition import short
@@ -35,7 +36,7 @@ class Part:
 
 def parts(evidence: Evidence, audit: Audit) -> tuple[Part, ...]:
     """Every estimate, by headline. Independent of the order of rows; the same evidence gives the same numbers."""
-    teller = Teller(evidence, audit)
+    teller = Teller(_kept(evidence), audit)
     held = (
         Part(ENDINGS, tuple(endings(teller))),
         Part("Under higher caps", tuple(climbs(teller))),
@@ -47,6 +48,18 @@ def parts(evidence: Evidence, audit: Audit) -> tuple[Part, ...]:
         Part("Spend", (*spend(evidence), *avoided(evidence))),
     )
     return tuple(part for part in held if part.tolds)
+
+
+def _kept(evidence: Evidence) -> Evidence:
+    """The evidence without the rows of items that a person has left out: no number rests on them."""
+    out = {one.item for one in evidence.exclusions if one.item is not None}
+    if not out:
+        return evidence
+    rows = {
+        stage: [row for row in held if row.id not in out and row.root not in out]
+        for stage, held in evidence.rows.items()
+    }
+    return replace(evidence, rows=rows)
 
 
 def estimates(evidence: Evidence, audit: Audit) -> bytes:
@@ -97,6 +110,7 @@ def _banners(evidence: Evidence, audit: Audit) -> Iterator[str]:
         yield "DRAFT: the cache is not sealed; every number here may still change."
     if evidence.sealed_because:
         yield f"Sealed unfinished: {evidence.sealed_because}"
+    yield from (f"Excluded: {one}" for one in evidence.exclusions)
     if audit.blocked:
         errors = plural(sum(finding.blocks for finding in audit.findings), "error")
         yield f"The audit has {errors} that nobody has waived: numbers that rest on them carry a banner or are not told."
@@ -142,5 +156,15 @@ def _rests(evidence: Evidence) -> Section:
         ("plan", evidence.plan or "-"),
         ("experiment file", evidence.experiment.digest or "-"),
         ("seed", str(evidence.experiment.seed)),
+        ("registered", _registered(evidence)),
     )
     return Section("What the numbers rest on", (Table(("what", "which"), held),))
+
+
+def _registered(evidence: Evidence) -> str:
+    """When questions, gates and rules were fixed, in words."""
+    told = standing(evidence)
+    if not told:
+        return "no"
+    kept = sum(item.standing == "registered" for item in told)
+    return f"{kept} of {len(told)} questions, gates and rules before the first reply, as they are now"

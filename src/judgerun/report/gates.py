@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from judgerun.analysis.estimate import Estimate
+from judgerun.audit.evidence import Evidence
 from judgerun.audit.finding import Audit, Finding
 from judgerun.audit.words import percent
 from judgerun.report.sample import Sample
@@ -18,6 +19,12 @@ def banner(audit: Audit, conditions: Iterable[str]) -> str:
     """Why numbers that rest on these conditions are not to be trusted; "" when every gate holds."""
     findings = {_short(finding): None for name in conditions for finding in audit.gate(name)}
     return "GATE FAILED: " + "; ".join(findings) if findings else ""
+
+
+def left_out(evidence: Evidence, conditions: Iterable[str]) -> str:
+    """Which of these conditions a person has left out, and why; "" where none is."""
+    found = {str(one): None for name in conditions for one in evidence.exclusions if one.covers(name)}
+    return "EXCLUDED: " + "; ".join(found) if found else ""
 
 
 def _short(finding: Finding) -> str:

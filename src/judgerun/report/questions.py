@@ -14,7 +14,7 @@ from judgerun.model.condition import Condition, matches
 from judgerun.model.experiment import Question
 from judgerun.report.columns import conditions_of
 from judgerun.report.compare import of_test, paired, refused
-from judgerun.report.gates import banner, bounds, span_of, worst_difference
+from judgerun.report.gates import banner, bounds, left_out, span_of, worst_difference
 from judgerun.report.sample import Sample, Scope, names, samples
 from judgerun.report.told import Told
 from judgerun.report.verdicts import Teller
@@ -169,16 +169,17 @@ def _pair(
     coordinate = question.compare[0] if question.compare is not None else "against"
     at = {**coords, coordinate: f"{one} -> {two}"}
     gate = banner(teller.audit, [first.condition.name, second.condition.name])
+    out = left_out(teller.evidence, [first.condition.name, second.condition.name])
     both = f"{one}: {_restricted(first, ids).said()}; {two}: {_restricted(second, ids).said()}"
     matched = paired(first, second, ids)
     cut = f"{matched.cut} pairs in blocks that are not complete are left out" if matched.cut else ""
-    note = "; ".join(filter(None, (gate, both, cut)))
+    note = "; ".join(filter(None, (out, gate, both, cut)))
     for measure, estimate in of_test(matched, question.test, seed=teller.seed(question.name)):
         said = replace(estimate, convention="; ".join(filter(None, (estimate.convention, convention))))
         span = span_of(first) if span_of(first) == span_of(second) else None
-        if not gate or estimate.value is None:
+        if not (gate or out) or estimate.value is None:
             yield teller.told(question.name, {**at, "measure": measure}, said, note)
-        elif measure == "difference" and span is not None:
+        elif measure == "difference" and span is not None and not out:
             yield teller.told(question.name, {**at, "measure": measure}, said, note)
             held, n = worst_difference(first, second, span)
             if first.lost or second.lost:

@@ -10,10 +10,11 @@ from judgerun.analysis.estimate import Estimate
 from judgerun.analysis.intervals import bootstrap, clustered, proportion
 from judgerun.audit.evidence import Evidence
 from judgerun.audit.finding import RATES, Audit
+from judgerun.audit.registered import standing
 from judgerun.audit.tally import label
 from judgerun.model.experiment import Chat, Fold, Map, ParseRule, Retrieve, Stage
 from judgerun.report.columns import conditions_of
-from judgerun.report.gates import BOUNDS, Span, banner, bounds, span_of, worst
+from judgerun.report.gates import BOUNDS, Span, banner, bounds, left_out, span_of, worst
 from judgerun.report.sample import Sample, Value, concluded, names, picked
 from judgerun.report.told import Told, seed_of
 from judgerun.table.row import Row
@@ -31,6 +32,7 @@ class Teller:
     def __init__(self, evidence: Evidence, audit: Audit) -> None:
         self.evidence = evidence
         self.audit = audit
+        self._standing = {item.name: f"{item.standing}: {item.why}" for item in standing(evidence) if item.why}
 
     def mean(
         self,
@@ -46,7 +48,8 @@ class Teller:
         sample itself).
         """
         gate = banner(self.audit, [sample.condition.name])
-        note = "; ".join(filter(None, (gate, *sample.count(), sample.said())))
+        out = left_out(self.evidence, [sample.condition.name])
+        note = "; ".join(filter(None, (out, gate, *sample.count(), sample.said())))
         found = replace(mean(sample, seed=self.seed(question)), convention=convention)
         yield self.told(question, {**coords, "measure": "mean"}, found, note)
         whole = whole or sample
@@ -61,6 +64,7 @@ class Teller:
 
     def told(self, question: str, coords: Mapping[str, str], estimate: Estimate, note: str) -> Told:
         """One line, with the seal. Bounds are no interval: they have no level."""
+        note = "; ".join(filter(None, (note, self._standing.get(f"question {question}", ""))))
         line = Told.of(question, coords, estimate, seal=self.evidence.seal, note=note)
         return replace(line, level=None) if estimate.method == BOUNDS else line
 

@@ -5,7 +5,8 @@ What may live here: what a seal covers, in which order, and how a difference is 
     plan     the keys of the plan, in plan order
     replies  for each key of the plan that had a reply: the canonical request, the reply, its body and its vector; in key order
     ledger   the experiment's attempts and their entries, up to the last entry at the time of sealing; in order of entry
-    stated   what was told to it: plan digest, prices version, digests of files, code version, time of the lanes, last escalation
+    stated   what was told to it: plan digest, prices version, digests of files, code version, time of the lanes, last escalation,
+             and what else the numbers rest on, group by group: environment, prices, registration, waivers, exclusions
 
 Each row is hashed by its parts, each preceded by its length; each part is the hash of its rows; the seal is the hash of its
 parts. Beside the digest the seal keeps eight bytes of each row's hash, so that `verify` can name the row that differs.
@@ -46,6 +47,7 @@ class Stated:
     code: str = ""  # version of judgerun
     lanes: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # slot-seconds by lane and cause, until now
     escalation: int = 0  # the event of the last escalation that it covers; 0: of none
+    rests: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # group -> name -> value: see api/resting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +120,8 @@ def make(
     }
     if stated.escalation:  # a seal without one is as seals were before there were any
         told["escalation"] = stated.escalation
+    if stated.rests:  # seals of earlier versions were not told
+        told["rests"] = {group: dict(values) for group, values in stated.rests.items()}
     if stated.lanes:  # an experiment that took no time of a lane is sealed as it was by earlier versions
         told["lanes"] = {lane: dict(spent) for lane, spent in stated.lanes.items()}
     parts = {
@@ -264,6 +268,9 @@ def _stated(told: Mapping[str, Any]) -> _Part:
         part.add(b"escalation", _hash([told["escalation"]]))
     for lane, spent in sorted(told.get("lanes", {}).items()):
         part.add(f"lane {lane}".encode(), _hash([piece for pair in sorted(spent.items()) for piece in pair]))
+    for group, values in sorted(told.get("rests", {}).items()):
+        for name, value in sorted(values.items()):
+            part.add(f"{group}: {name}".encode(), _hash([value]))
     for file, value in sorted(told.get("files", {}).items()):
         part.add(f"file {file}".encode(), _hash([value]))
     return part

@@ -1,0 +1,54 @@
+"""What was fixed before the first reply and what was not, and what a person has left out since."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from judgerun.audit.evidence import Evidence
+from judgerun.audit.finding import Finding
+from judgerun.audit.words import few
+from judgerun.model.registration import Item, items, registrations, standings
+
+
+def standing(evidence: Evidence) -> list[Item]:
+    """How each question, gate and rule of the experiment stands to what was registered; nothing where nothing was."""
+    held = registrations(evidence.books.events, evidence.experiment.name)
+    return standings(items(evidence.experiment), held) if held else []
+
+
+def check_registered(evidence: Evidence) -> Iterator[Finding]:
+    """Of an experiment that was registered: questions, gates and rules that are as they were before the first reply are a note;
+    those that were changed, added, registered later or dropped are post hoc, a warning that says what changed.
+    """
+    told = standing(evidence)
+    kept = [item.name for item in told if item.standing == "registered"]
+    if kept:
+        yield Finding(
+            check="registered",
+            severity="note",
+            message=f"{len(kept)} of {len(told)} questions, gates and rules are as registered before the first reply",
+            value=len(kept),
+            evidence=few(kept),
+        )
+    late = [item for item in told if item.standing in ("post hoc", "dropped")]
+    if late:
+        yield Finding(
+            check="post hoc",
+            severity="warning",
+            message=f"{len(late)} questions, gates and rules are not as registered before the first reply",
+            value=len(late),
+            evidence=few(f"{item.name}: {item.why}" for item in late),
+        )
+
+
+def check_excluded(evidence: Evidence) -> Iterator[Finding]:
+    """What a person has left out of every comparison, with the reason; decided when replies were there it is a warning, since the
+    decision may rest on them.
+    """
+    for one in evidence.exclusions:
+        yield Finding(
+            check="excluded",
+            severity="warning" if one.replies else "note",
+            message=str(one),
+            value=one.replies,
+        )
