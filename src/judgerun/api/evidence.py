@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 import orjson
@@ -13,6 +14,7 @@ import orjson
 from judgerun.api.project import Project
 from judgerun.audit.books import Attempt, Books, Bought
 from judgerun.audit.evidence import Evidence
+from judgerun.dispatch.clock import WallClock
 from judgerun.errors import Refused
 from judgerun.files.budgets import find_budget
 from judgerun.files.waivers import load_waivers
@@ -20,6 +22,7 @@ from judgerun.ledger.account import Balance
 from judgerun.ledger.budget import UNITS, Budget, Leaf
 from judgerun.ledger.entry import Amount, Entry, EntryKind
 from judgerun.ledger.prices import Price
+from judgerun.model.condition import canary_of
 from judgerun.model.event import Event
 from judgerun.model.exclusion import excluded
 from judgerun.model.kept import Kept, Lost
@@ -81,8 +84,9 @@ def gather(
     budgets = tuple(_budgets(project, books, settings))
     evidence = Evidence(
         experiment=project.experiment,
-        counts=flow.counts(),
+        counts=tuple(count for count in flow.counts() if not canary_of(count.condition)),
         rows={stage.name: flow.rows(stage.name) for stage in project.experiment.stages},
+        canaries=tuple(flow.canaries()),
         document=flow.document,
         request=request,
         recounts=dict(_recounts(books.events)),
@@ -93,6 +97,7 @@ def gather(
         budgets=budgets,
         amended=tuple(_amended(project, books, budgets, settings)),
         waivers=load_waivers(project.workspace.root),
+        today=datetime.fromtimestamp(WallClock().wall() if sealed is None else sealed.at, UTC).date(),
         exclusions=excluded(books.events, project.name),
         seal=sealed.digest if sealed else None,
         sealed_because=(sealed.reason or "") if sealed else "",

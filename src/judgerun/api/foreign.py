@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from judgerun.api.offline import write
 from judgerun.api.project import Workspace, snapshot
-from judgerun.audit import render
 from judgerun.audit.finding import Audit
 from judgerun.audit.foreign.checks import audit as run_checks
 from judgerun.dispatch.clock import WallClock
@@ -18,6 +18,7 @@ from judgerun.files.foreign.read import read
 from judgerun.files.waivers import load_waivers
 from judgerun.files.written import SLUG
 from judgerun.model.foreign import Run
+from judgerun.report.audited import files
 from judgerun.store.inline import Inline
 
 
@@ -74,7 +75,7 @@ def runs(workspace: Workspace) -> list[tuple[str, str, float]]:
 
 def audit(workspace: Workspace, run: Run) -> tuple[Audit, Path]:
     """Audit an imported run and write audits/NAME/; the audit and that folder."""
-    found = run_checks(run, load_waivers(workspace.root))
+    found = run_checks(run, load_waivers(workspace.root), today=datetime.fromtimestamp(WallClock().wall(), UTC).date())
     folder = workspace.root / "audits" / run.name
-    write(folder, render.files(found))
+    write(folder, files(found))
     return found, folder

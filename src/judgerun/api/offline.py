@@ -14,11 +14,11 @@ from judgerun.api.evidence import Gathered, gather
 from judgerun.api.project import Project
 from judgerun.api.remaking import made_again, results
 from judgerun.api.resting import changes, resting
-from judgerun.audit import render
 from judgerun.audit.checks import audit as run_checks
 from judgerun.audit.finding import Audit
 from judgerun.dispatch.clock import WallClock
 from judgerun.errors import Problem, Refused
+from judgerun.report.audited import files as audit_files
 from judgerun.report.export import export as export_tables
 from judgerun.store import seal as seals
 from judgerun.store.inline import Inline
@@ -59,7 +59,7 @@ def audit(project: Project, *, present: bool = True) -> tuple[Audit, Path]:
 def _audited(project: Project, gathered: Gathered) -> tuple[Audit, Path]:
     found = run_checks(gathered.evidence)
     folder = project.workspace.root / "audits" / project.name
-    write(folder, render.files(found))
+    write(folder, audit_files(found, gathered.evidence))
     return found, folder
 
 

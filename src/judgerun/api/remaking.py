@@ -10,11 +10,11 @@ from typing import Any
 import orjson
 
 from judgerun.api.project import Project
-from judgerun.audit import render
 from judgerun.audit.checks import audit
 from judgerun.audit.evidence import Evidence
 from judgerun.audit.finding import Audit
 from judgerun.report import build
+from judgerun.report.audited import files
 from judgerun.report.export import written
 
 ESTIMATES, AUDIT = "estimates.json", "audit.json"
@@ -33,7 +33,7 @@ def made_again(project: Project, evidence: Evidence, *, moved: bool) -> tuple[li
     found, root = audit(evidence), project.workspace.root
     folders: tuple[tuple[str, str, Mapping[str, bytes]], ...] = (
         (f"results/{project.name}", ESTIMATES, results(evidence, found)),
-        (f"audits/{project.name}", AUDIT, render.files(found)),
+        (f"audits/{project.name}", AUDIT, files(found, evidence)),
     )
     wrong: list[str] = []
     old: list[str] = []

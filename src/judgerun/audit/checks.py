@@ -116,7 +116,7 @@ def audit(evidence: Evidence) -> Audit:
     found = (finding for check in CHECKS for finding in check.run(evidence))
     return Audit(
         experiment=evidence.experiment.name,
-        findings=waive(found, evidence.waivers, experiment=evidence.experiment.name),
+        findings=waive(found, evidence.waivers, experiment=evidence.experiment.name, today=evidence.today),
         conditions=completions(evidence),
         slices=sliced(evidence),
         tables=tuple(table for tables in TABLES for table in tables(evidence)),

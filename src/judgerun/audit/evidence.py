@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
 from judgerun.audit.books import Books
@@ -30,8 +31,9 @@ class Evidence:
     """How the API must fill it, after a survey of the experiment (a Flow with keep=True, taken from until None, finish()):
 
     - `experiment`: as loaded from its file.
-    - `counts`: `flow.counts()`.
+    - `counts`: `flow.counts()`, without the conditions of canaries.
     - `rows`: for every stage `flow.rows(stage)`, by stage name; failed and pending rows are in it.
+    - `canaries`: `flow.canaries()`: cells that were given known answers; no rate, question or export of results sees them.
     - `document`: `(ranking stage, document id) -> fields`, for questions that look into a candidate; without it they are refused.
     - `request`: `key -> canonical request` of a call (`payload`, `deployment`, `adapter`, `draw`); None where it was never made.
     - `recounts`: output tokens of replies, counted anew from their texts by a tokenizer of their model.
@@ -44,6 +46,7 @@ class Evidence:
       in the place of what they say.
     - `amended`: what was set so, of these budgets and of the experiment's lanes, in words; each is in force.
     - `waivers`: rows of audits/waivers.toml, of any experiment.
+    - `today`: the day (UTC) of the seal, without a seal that of now: whether a waiver still holds.
     - `exclusions`: what a person has left out of every comparison, up to the seal.
     - `seal`: hex digest of the seal, None for an unsealed cache (reports then carry the DRAFT banner).
     - `sealed_because`: the reason of a seal over a stopped experiment, else "".
@@ -56,6 +59,7 @@ class Evidence:
     experiment: Experiment
     counts: tuple[Counts, ...] = ()
     rows: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+    canaries: Sequence[Row] = ()
     document: Callable[[str, str], Fields] | None = None
     request: Callable[[RequestKey], Mapping[str, Any] | None] = _unasked
     recounts: Mapping[RequestKey, int] = field(default_factory=dict)
@@ -66,6 +70,7 @@ class Evidence:
     budgets: tuple[Budget, ...] = ()
     amended: tuple[str, ...] = ()
     waivers: tuple[Waiver, ...] = ()
+    today: date | None = None
     exclusions: tuple[Exclusion, ...] = ()
     seal: str | None = None
     sealed_because: str = ""

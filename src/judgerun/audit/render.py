@@ -12,7 +12,7 @@ from judgerun.model.condition import short
 
 
 def files(audit: Audit) -> Mapping[str, bytes]:
-    """The two files of audits/EXP/, by name."""
+    """audit.json and audit.md, by name."""
     return {"audit.json": document(audit), "audit.md": "\n\n".join(_page(audit)).encode() + b"\n"}
 
 
@@ -52,14 +52,14 @@ def _page(audit: Audit) -> Iterator[str]:
         yield f"## {escape(table.title)}"
         if table.note:
             yield escape(table.note)
-        yield markdown(table.columns, ([_cell(cell, names) for cell in row] for row in table.rows))
+        yield markdown(table.columns, ([cell(one, names) for one in row] for row in table.rows))
 
 
-def _cell(cell: Cell, names: Mapping[str, str]) -> str:
+def cell(one: Cell, names: Mapping[str, str]) -> str:
     """One cell as people read it: a condition by its short name, a fraction with four significant digits."""
-    if cell is None:
+    if one is None:
         return "-"
-    return f"{cell:.4g}" if isinstance(cell, float) else names.get(str(cell), str(cell))
+    return f"{one:.4g}" if isinstance(one, float) else names.get(str(one), str(one))
 
 
 def completion_table(completions: Sequence[Completion], names: Mapping[str, str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 from pydantic import Field
@@ -19,6 +20,7 @@ class WaiverShape(Written):
     check: str = Field(min_length=1)
     because: str = Field(min_length=1)
     condition: str = ""
+    until: date | None = None
 
 
 class WaiversShape(Written):
@@ -35,6 +37,7 @@ def load_waivers(workspace: Path) -> tuple[Waiver, ...]:
     check = "truncated"              # the finding's check
     condition = "solve/ds"           # optional: a key, as in budgets
     because = "the paper grades cut answers too; both numbers are printed"
+    until = 2026-12-31               # optional: the last day on which it holds
     """
     path = workspace / "audits" / "waivers.toml"
     if not path.is_file():

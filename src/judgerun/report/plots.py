@@ -43,17 +43,17 @@ def endings(completions: Sequence[Completion], names: Mapping[str, str]) -> tupl
     held = [completion for completion in completions if completion.n][:ROWS_MAX]
     if not held or not has_plots():
         return ()
-    figure, axes = _canvas(len(held))
+    figure, axes = canvas(len(held))
     left = [0.0] * len(held)
     for finish, colour in COLOURS.items():
         shares = [completion.finish.get(finish, 0) / completion.n for completion in held]
         if any(shares):
             axes.barh(range(len(held)), shares, left=left, color=colour, label=finish, height=0.7)
             left = [done + share for done, share in zip(left, shares, strict=True)]
-    _lines(axes, [names[completion.condition] for completion in held])
+    ticked(axes, [names[completion.condition] for completion in held])
     axes.set_xlim(0, 1)
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(COLOURS), frameon=False)
-    return (Figure(_svg(figure), "Finish reasons, as shares of each condition's replies."),)
+    return (Figure(svg(figure), "Finish reasons, as shares of each condition's replies."),)
 
 
 def intervals(tolds: Sequence[Told], caption: str, labels: Sequence[str]) -> tuple[Figure, ...]:
@@ -62,16 +62,17 @@ def intervals(tolds: Sequence[Told], caption: str, labels: Sequence[str]) -> tup
     held = [(words, told) for words, told in lines if told.value is not None and told.low is not None]
     if not 2 <= len(held) <= ROWS_MAX or not has_plots():
         return ()
-    figure, axes = _canvas(len(held))
+    figure, axes = canvas(len(held))
     for place, (_, told) in enumerate(held):
         axes.plot([told.low, told.high], [place, place], color="#5b8db8", linewidth=2)
         axes.plot([told.value], [place], "o", color="#1b1b1b", markersize=4)
-    _lines(axes, [words for words, _ in held])
+    ticked(axes, [words for words, _ in held])
     axes.grid(axis="x", color="#e3e3e3", linewidth=0.6)
-    return (Figure(_svg(figure), caption),)
+    return (Figure(svg(figure), caption),)
 
 
-def _canvas(lines: int) -> tuple[Any, Any]:
+def canvas(lines: int, *, labels: float = LABELS) -> tuple[Any, Any]:
+    """A figure with room for so many lines and, left of them, for labels of so many inches; and its axes."""
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure as Canvas
@@ -80,11 +81,12 @@ def _canvas(lines: int) -> tuple[Any, Any]:
         height = TOP + BOTTOM + LINE * lines
         figure = Canvas(figsize=(WIDTH, height))
         FigureCanvasSVG(figure)
-        figure.subplots_adjust(left=LABELS / WIDTH, right=0.98, top=1 - TOP / height, bottom=BOTTOM / height)
+        figure.subplots_adjust(left=labels / WIDTH, right=0.98, top=1 - TOP / height, bottom=BOTTOM / height)
         return figure, figure.add_subplot()
 
 
-def _lines(axes: Any, words: Sequence[str]) -> None:
+def ticked(axes: Any, words: Sequence[str]) -> None:
+    """One labelled line for each of the words, from the top."""
     axes.set_yticks(range(len(words)), [shortened(said) for said in words])
     axes.set_ylim(len(words) - 0.4, -0.6)
     for side in ("top", "right", "left"):
@@ -96,7 +98,7 @@ def shortened(words: str, most: int = 70) -> str:
     return words if len(words) <= most else f"{words[: most // 2]}...{words[-(most // 2 - 3) :]}"
 
 
-def _svg(figure: Any) -> str:
+def svg(figure: Any) -> str:
     """The figure as an SVG element; matplotlib's date and the XML head are left out."""
     import matplotlib
 

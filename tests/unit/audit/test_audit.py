@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import replace
+from datetime import date
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -88,6 +89,20 @@ def test_the_order_of_rows_changes_nothing(seed: int) -> None:
 def test_two_audits_are_byte_identical() -> None:
     """Nothing of the clock or of chance stands in an audit."""
     assert files(audit(spoilt())) == files(audit(spoilt()))
+
+
+def test_a_waiver_holds_until_its_last_day() -> None:
+    """On its last day it still waives; the day after it does not, and that it lapsed is a warning."""
+    waiver = Waiver(experiment="exp", check="truncated", because="for now", until=date(2026, 3, 31))
+    held = replace(spoilt(), waivers=(waiver,))
+    assert audit(replace(held, today=date(2026, 3, 31))).verdict == "pass"
+    after = audit(replace(held, today=date(2026, 4, 1)))
+    assert after.verdict == "findings"
+    (lapsed,) = [finding for finding in after.findings if finding.check == "waivers"]
+    assert (lapsed.severity, lapsed.message) == (
+        "warning",
+        "a waiver of 'truncated' held until 2026-03-31 and holds no more",
+    )
 
 
 def test_an_unsealed_cache_is_called_a_draft() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -30,9 +31,11 @@ because = "as in the paper"
 experiment = "utility"
 check = "forfeits"
 because = "the provider was down"
+until = 2026-12-31
 """
     first, second = load_waivers(write(tmp_path, text))
     assert first == Waiver(experiment="utility", check="truncated", condition="solve/ds", because="as in the paper")
+    assert (first.until, second.until) == (None, date(2026, 12, 31))
     assert second.covers(experiment="utility", check="forfeits", condition="any/thing")
     assert first.covers(experiment="utility", check="truncated", condition="solve/ds/solve/gold@problems")
     assert not first.covers(experiment="utility", check="truncated", condition="solve/dsx")
@@ -49,6 +52,7 @@ def test_no_file_means_no_waiver(tmp_path: Path) -> None:
         ('[[waiver]]\nexperiment = "a"\ncheck = "b"\n', "because"),
         ('[[waiver]]\nexperiment = "a"\ncheck = "b"\nbecause = "  "\n', "needs a reason"),
         ('[[waiver]]\nexperiment = "a"\nchek = "b"\nbecause = "c"\n', "chek"),
+        ('[[waiver]]\nexperiment = "a"\ncheck = "b"\nbecause = "c"\nuntil = "soon"\n', "until"),
         ("waiver = 3\n", "waiver"),
     ],
 )

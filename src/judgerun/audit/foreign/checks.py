@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date
 
 from judgerun.audit.finding import Audit, Completion, Finding, Table
 from judgerun.audit.foreign import answers, boards, money, verdicts
@@ -48,12 +49,12 @@ CHECKS: tuple[Check, ...] = (
 TABLES: tuple[Callable[[Run], Iterator[Table]], ...] = (answers.tables, money.tables, boards.tables, verdicts.tables)
 
 
-def audit(run: Run, waivers: Sequence[Waiver] = ()) -> Audit:
+def audit(run: Run, waivers: Sequence[Waiver] = (), *, today: date | None = None) -> Audit:
     """All findings of all checks on a run, waived where a waiver covers them; an Audit like that of an experiment."""
     found = (finding for check in CHECKS for finding in check.run(run))
     return Audit(
         experiment=run.name,
-        findings=waive(found, waivers, experiment=run.name),
+        findings=waive(found, waivers, experiment=run.name, today=today),
         conditions=tuple(_completions(run)),
         tables=tuple(table for tables in TABLES for table in tables(run)),
     )
