@@ -35,6 +35,7 @@ def rooms(argv: Sequence[str]) -> Sequence[ModuleType]:
         return (standing,)
     from judgerun.cli import (
         cacheside,
+        claiming,
         escalating,
         importing,
         jobs,
@@ -42,6 +43,7 @@ def rooms(argv: Sequence[str]) -> Sequence[ModuleType]:
         pricing,
         probing,
         reading,
+        reconciling,
         registering,
         reopening,
         runs,
@@ -63,6 +65,8 @@ def rooms(argv: Sequence[str]) -> Sequence[ModuleType]:
         pricing,
         offline,
         importing,
+        reconciling,
+        claiming,
         cacheside,
     )
 
