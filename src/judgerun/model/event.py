@@ -17,6 +17,7 @@ The kinds, with what the subject names, and what the detail tells (JSON where it
     register          experiment      what is fixed: items by name, their digest, how many replies were there (JSON)
     exclude           condition key, item ID  what is left out, or taken in again, why, how many replies were there (JSON)
     import            run             files of another program that were read, with their digests
+    reconcile         report          a statement's files with their digests, the verdict, the parts of the residual (JSON)
     recount           experiment      the output tokens of replies, counted anew, by request (JSON)
     slow stall        provider        one of its models is slow or silent, what was done about it, and that it is over
     open              provider        its breaker opened, half-opened or closed
