@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from judgerun.audit import (
+    agreement,
     certificate,
     completion,
     copies,
     difference,
+    downstream,
     endings,
     gates,
     judges,
@@ -65,6 +67,10 @@ CHECKS: tuple[Check, ...] = (
     Check(ladder.check_diverted, ("diverted",)),
     Check(sources.check_served, ("served", "fingerprint")),
     Check(parity.check_parity, tuple(f"parity {name}" for name in parity.FIELDS)),
+    Check(downstream.check_empty, ("empty handed on",)),
+    Check(downstream.check_truncated, ("truncated handed on",)),
+    Check(downstream.check_accepted, ("empty marked correct",)),
+    Check(agreement.check_agreement, ("agreement",)),
     Check(position.check_position, ("position",)),
     Check(judges.check_length, ("length bias",)),
     Check(judges.check_longer, ("longer wins",)),
@@ -102,6 +108,8 @@ TABLES: tuple[Callable[[Evidence], Iterator[Table]], ...] = (
     split.tables,
     lengths.tables,
     parity.tables,
+    downstream.tables,
+    agreement.tables,
     position.tables,
     judges.tables,
     spend.tables,
