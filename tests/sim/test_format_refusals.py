@@ -47,10 +47,9 @@ def refused(place: Place, text: str, files: dict[str, str] | None = None) -> lis
         (KEY, 'lineage = "other"\n' + KEY),
         (KEY, 'lineage = "other"\npanel = 2\n' + KEY),
         (KEY, 'rounds = { max = 24, until = "rows >= 600", carry = "pairs[*].topic", as = "covered" }\n' + KEY),
-        (KEY, "canaries = 0.02\n" + KEY),
         ('value = "v" }\n', 'value = "v" }\n[stage.at."round=1"]\nmax_output_tokens = 5\n'),
     ],
-    ids=["sets", "lineage", "panel", "rounds", "canaries", "at round"],
+    ids=["sets", "lineage", "panel", "rounds", "at round"],
 )
 def test_what_comes_later_says_so(place: Place, old: str, new: str) -> None:
     """Each construct of section 4 is read, and refused with the word `later`, as its only problem."""
@@ -67,6 +66,8 @@ def test_what_comes_later_says_so(place: Place, old: str, new: str) -> None:
         (KEY, "panel = 2\n" + KEY, "panel needs lineage"),
         (KEY, 'lineage = "same"\n' + KEY, "'other'"),
         (KEY, "canaries = 2\n" + KEY, "no share"),
+        (KEY, 'canaries = "often"\n' + KEY, "is not a number"),
+        (KEY, "canaries = 0.02\n" + KEY, "gives no reply that a canary could replace"),
     ],
 )
 def test_what_comes_later_is_checked_now(place: Place, old: str, new: str, near: str) -> None:

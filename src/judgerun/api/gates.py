@@ -11,7 +11,7 @@ from judgerun.api.quoting import refuse_strange
 from judgerun.dispatch.clock import WallClock
 from judgerun.dispatch.gates import Rule
 from judgerun.errors import Problem, Refused
-from judgerun.model.condition import matches
+from judgerun.model.condition import canary_of, matches
 from judgerun.model.event import Event
 from judgerun.model.experiment import Chat, Experiment, Gate
 from judgerun.model.money import Nanos
@@ -23,7 +23,9 @@ from judgerun.table.gate import Fired, Sums, judge, reopening, stopped
 
 
 def gate_of(experiment: Experiment, condition: str, stage: str) -> Gate | None:
-    """The gate of the arm that a condition belongs to; None where none is written."""
+    """The gate of the arm that a condition belongs to; None where none is written, and for canaries."""
+    if canary_of(condition):
+        return None
     found = next((known for known in experiment.stages if known.name == stage), None)
     if not isinstance(found, Chat):
         return None

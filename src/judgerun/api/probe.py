@@ -15,6 +15,7 @@ from judgerun.dispatch.room import Flow as Dispatched
 from judgerun.errors import Exit
 from judgerun.files.windows import context_window
 from judgerun.ledger.budget import Budget
+from judgerun.model.condition import canary_of
 from judgerun.model.experiment import Arm, Chat, Embed, Experiment, Model
 from judgerun.model.kept import Cell, Kept, Lost
 from judgerun.model.money import Nanos, format_usd
@@ -116,7 +117,7 @@ class Sample:
         """The next cell of an arm that has none yet."""
         while not self._whole and (cell := self.flow.take(blocks=blocks)) is not None:
             place = place_of(cell)
-            if place not in self.known:
+            if place not in self.known and not canary_of(cell.condition):
                 self.cells[place] = cell
                 return cell
             self.flow.abandon(cell)
@@ -127,9 +128,13 @@ class Sample:
         return self.wanted <= self.known
 
     @property
+    def _real(self) -> list[Tally]:
+        return [tally for name, tally in self.flow.tallies.items() if not canary_of(name)]
+
+    @property
     def known(self) -> frozenset[Place]:
         """The arms of which a call was made, now or earlier."""
-        told = {_condition_place(tally.condition) for tally in self.flow.tallies.values() if tally.done}
+        told = {_condition_place(tally.condition) for tally in self._real if tally.done}
         return frozenset(self.cells.keys() | told)
 
     @property

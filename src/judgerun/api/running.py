@@ -29,6 +29,7 @@ from judgerun.dispatch.run import Ending, Run
 from judgerun.errors import Exit, Problem, Refused, strongest
 from judgerun.files.toml import pointing
 from judgerun.ledger.budget import Budget
+from judgerun.model.condition import canary_of
 from judgerun.model.money import Nanos, format_usd
 from judgerun.plan.counts import Counts
 from judgerun.plan.flow import Flow
@@ -279,7 +280,10 @@ def failing(project: Project, state: State) -> str | None:
     bad = [
         c
         for c in state.counts
-        if c.failed - c.starved > failed_limit(project.experiment, c) * c.tried or c.starved > STARVED_MAX * c.planned
+        if not canary_of(c.condition)
+        and (
+            c.failed - c.starved > failed_limit(project.experiment, c) * c.tried or c.starved > STARVED_MAX * c.planned
+        )
     ]
     if not bad:
         return None

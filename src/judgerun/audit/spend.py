@@ -21,6 +21,7 @@ from judgerun.table.row import Row
 WASTE_MAX = 0.10
 """Share of the settled money in truncated replies above which an audit warns: the share of truncated replies that it bears."""
 CONCLUDED, UNPLANNED, REPLACED, UNSETTLED = "concluded", "no longer planned", "replaced by a higher cap", "no reply"
+CANARY = "canary"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +160,9 @@ def _endings(evidence: Evidence) -> Mapping[RequestKey, str]:
         for below in outcome.below:
             if below.key is not None:
                 told[below.key] = REPLACED
+    for row in evidence.canaries:
+        if row.outcome is not None and row.outcome.key is not None:
+            told.setdefault(row.outcome.key, CANARY)
     return told
 
 

@@ -222,7 +222,7 @@ def _check_ambiguous(
         bench.faults.add(path, wrong, 'a fold over = "draw" before it')
 
 
-def _join_columns(bench: Bench, joins: Iterable[Join]) -> dict[str, frozenset[str] | None]:
+def join_columns(bench: Bench, joins: Iterable[Join]) -> dict[str, frozenset[str] | None]:
     """What may stand behind each joined name; None where that is not known."""
     found: dict[str, frozenset[str] | None] = {}
     for join in joins:
@@ -277,7 +277,7 @@ def _check_prompt(bench: Bench, path: KeyPath, stage: Chat, arm: Arm, branch: Br
     read = bench.prompts.get(arm.prompt.name)
     if read is None:
         return
-    joins = _join_columns(bench, stage.all_joins)
+    joins = join_columns(bench, stage.all_joins)
     constants = frozenset(arm.settings.vars)
 
     def message(name: str) -> str:

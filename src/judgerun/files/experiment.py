@@ -11,6 +11,7 @@ from typing import Any
 from judgerun.errors import Problem, Refused
 from judgerun.files.arms import Shelf
 from judgerun.files.branch import Branches, columns
+from judgerun.files.canaries import check_canaries
 from judgerun.files.checks import Bench, check_stage
 from judgerun.files.code import CodeWrong, load_function, load_questions
 from judgerun.files.deployments import read_deployments, read_models
@@ -345,6 +346,7 @@ class _Reader:
         )
         for stage in experiment.stages:
             check_stage(bench, stage)
+            check_canaries(bench, stage)
         for number, question in enumerate(experiment.questions):
             check_question(bench, ("question", number), question)
         return known

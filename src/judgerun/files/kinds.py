@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from judgerun.files.lines import Path as KeyPath
 from judgerun.files.schema import ExperimentShape, ParameterShape
@@ -111,6 +111,17 @@ class RoundsShape(Written):
     as_: str | None = Field(default=None, alias="as")
 
 
+class CanaryShape(Written):
+    """`canaries`: a rate, or a table with one"""
+
+    rate: Share
+    reference: str | None = None
+
+
+def _rated(value: Any) -> Any:
+    return value if isinstance(value, dict) else {"rate": value}
+
+
 class StageShape(Written):
     """What every stage may hold."""
 
@@ -172,7 +183,7 @@ class ChatShape(FedShape):
     lineage: Literal["other"] | None = None
     panel: Count | None = None
     rounds: RoundsShape | None = None
-    canaries: Share | None = None
+    canaries: Annotated[CanaryShape, BeforeValidator(_rated)] | None = None
 
 
 class EmbedShape(StageShape):

@@ -33,6 +33,7 @@ from judgerun.files.kinds import (
 from judgerun.files.lines import Path as KeyPath
 from judgerun.files.names import identifier, twice
 from judgerun.model.experiment import (
+    Canaries,
     Chat,
     Embed,
     Explode,
@@ -204,7 +205,16 @@ def _chat(faults: Faults, path: KeyPath, shape: ChatShape, known: Known, base: d
         for word in arm.settings.admit:
             if word not in ADMISSIBLE:
                 faults.add((*path, "admit"), f"{word!r} is no finish", hint(word, ADMISSIBLE))
-    return Chat(**base, arms=arms, variants=variants)
+    return Chat(**base, arms=arms, variants=variants, canaries=_canaries(faults, path, shape))
+
+
+def _canaries(faults: Faults, path: KeyPath, shape: ChatShape) -> Canaries | None:
+    if shape.canaries is None:
+        return None
+    rate = shape.canaries.rate
+    if not 0 < rate < 1:
+        faults.add((*path, "canaries"), f"{rate} is no share", "between 0 and 1")
+    return Canaries(rate=rate, reference=shape.canaries.reference)
 
 
 def _variants(faults: Faults, path: KeyPath, shape: ChatShape, known: Known) -> list[Variant]:
@@ -226,14 +236,12 @@ def _check_later(faults: Faults, path: KeyPath, shape: ChatShape) -> None:
     """Constructs that are read and checked now, and run with their own issue."""
     if shape.panel is not None and shape.lineage is None:
         faults.add((*path, "panel"), "panel needs lineage", 'lineage = "other"')
-    if shape.canaries is not None and not 0 < shape.canaries < 1:
-        faults.add((*path, "canaries"), f"{shape.canaries} is no share", "between 0 and 1")
     if shape.rounds is not None and shape.rounds.until is not None:
         try:
             of_expression(shape.rounds.until)
         except Wrong as error:
             faults.add((*path, "rounds", "until"), str(error))
-    for key in ("lineage", "panel", "rounds", "canaries"):
+    for key in ("lineage", "panel", "rounds"):
         if getattr(shape, key) is not None:
             faults.add((*path, key), f"{key} comes later", "it is read and checked now, and runs with its own issue")
 

@@ -12,6 +12,10 @@ COORDINATES = ("set", "model", "prompt", "variant", "order", "pair", "condition"
 """Coordinates that stand in a condition's name. `draw` and `round` are labels of cells, never of conditions."""
 
 
+CANARY = "canary-"
+"""How the coordinate of a canary begins: `canary-empty`. No variant and no order can be named so."""
+
+
 @dataclass(frozen=True, slots=True)
 class Segment:
     """One table on a row's way: the stage (or data table) and its coordinate values, in the order in which they print."""
@@ -94,6 +98,16 @@ def matches(pattern: str, name: str) -> bool:
             at = found + len(part)
         return True
     return name == pattern or (name.startswith(pattern) and name[len(pattern)] in "/@")
+
+
+def canary_of(name: str) -> str:
+    """The kind of canary in a condition's name, "" for a condition of real cells. What the grader of canaries is named itself
+    (`stage/model/prompt`) says nothing.
+    """
+    own = name.partition("@")[0]
+    if CANARY not in own:
+        return ""
+    return next((part.removeprefix(CANARY) for part in own.split("/")[3:] if part.startswith(CANARY)), "")
 
 
 def short(names: Iterable[str]) -> dict[str, str]:

@@ -220,6 +220,16 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Canaries:
+    """Known answers that a chat stage is given beside the real ones: `rate` is the share of rows that they add."""
+
+    rate: float
+    reference: str | None = (
+        None  # an expression over the row that gives the reference; else it is found: `table.canary`
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
     """What all stages share. `feeds` are the tables named by `from` (or by queries, corpus, fuse), in order."""
 
@@ -243,6 +253,7 @@ class Chat(Stage):
 
     arms: tuple[Arm, ...] = ()
     variants: tuple[Variant, ...] = (Variant(),)
+    canaries: Canaries | None = None
 
     @property
     def all_joins(self) -> tuple[Join, ...]:

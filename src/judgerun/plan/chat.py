@@ -44,18 +44,22 @@ class ChatNode(Stageful):
         profiles: Mapping[str, Profile],
         count: Count | None,
         plans: Sequence[Escalation] = (),
+        *,
+        canaries: Sequence[str] = ("",),
     ) -> None:
-        super().__init__(common, stage.name, stage.feeds, (name for name in joined(stage) if name in common.stages))
+        name = canaries_of(stage.name) if any(canaries) else stage.name
+        super().__init__(common, name, stage.feeds, (name for name in joined(stage) if name in common.stages))
         self.stage = stage
         self.desk = desk
         self.count = count
         feeds = [condition for feed in self.feeds for condition in feed.conditions]
         models = {model.name: model for model in common.experiment.models}
-        self.ways = ways(stage, feeds, profiles, models=models, plans=plans)
+        self.ways = ways(stage, feeds, profiles, models=models, plans=plans, canaries=canaries)
         slots = self.slots()
         self.conditions = tuple(slot.condition for slot in slots)
         self.tallies = {slot.condition.name: slot.tally for slot in slots}
-        gauge(slots)
+        if not any(canaries):
+            gauge(slots)
         self.joins = Joins(self, stage.all_joins)
         self._pickings = self._samples()
         self._scorers = [self._scorer(arm.settings.gold) for arm in stage.arms]
@@ -86,7 +90,7 @@ class ChatNode(Stageful):
 
     def problems(self) -> list[Problem]:
         """What only the whole plan shows to be wrong."""
-        return self.joins.problems(self.stage.all_joins, f"stage.{self.name}")
+        return self.joins.problems(self.stage.all_joins, f"stage.{self.stage.name}")
 
     # -- from a row to its cells
 
@@ -107,23 +111,27 @@ class ChatNode(Stageful):
     def _branch(self, row: Row, way: Way) -> None:
         for branch in way.branches:
             if row.state == "live" and branch.joins:
-                self.joins.bind(row, branch.joins, way.settings.admit, partial(self._cells, way=way, branch=branch))
+                self.joins.bind(row, branch.joins, way.settings.admit, partial(self._cells, branch=branch))
             else:
-                self._cells(row, way, branch)
+                self._cells(row, branch)
 
-    def _cells(self, row: Row, way: Way, branch: Branch) -> None:
+    def _cells(self, row: Row, branch: Branch) -> None:
         """The cells of a row in one variant: asked for where it is live, counted where it is a mark."""
         for slot in branch.slots:
             if row.state == "live":
                 self._ask(row, slot, branch)
-                continue
-            for draw in range(1, way.settings.draws + 1):
-                slot.tally.planned += row.weight
-                if row.state == "failed":
-                    slot.tally.fail(row.reason, row.weight)
-                else:
-                    slot.tally.unknown += row.weight
-                self._mark(row, slot, draw, row.state, row.reason)
+            else:
+                self._stand(row, slot)
+
+    def _stand(self, row: Row, slot: Slot) -> None:
+        """Count the cells for which a mark stands."""
+        for draw in range(1, slot.way.settings.draws + 1):
+            slot.tally.planned += row.weight
+            if row.state == "failed":
+                slot.tally.fail(row.reason, row.weight)
+            else:
+                slot.tally.unknown += row.weight
+            self._mark(row, slot, draw, row.state, row.reason)
 
     def _scope(self, row: Row) -> dict[str, Any]:
         """The row's scope; the last one is remembered, since several arms ask for it."""
@@ -159,7 +167,7 @@ class ChatNode(Stageful):
                     node=self,
                     slot=slot,
                     row=row,
-                    draws=((self.name, draw), *row.draws),
+                    draws=((self.stage.name, draw), *row.draws),
                     request=way.form.chat(messages, draw),
                     place=(self.place, slot.place, draw),
                     tally=slot.tally,
@@ -180,7 +188,7 @@ class ChatNode(Stageful):
         bound, by = ask.form.bound(ask.request, self.count)
         cap = model.max_output_tokens
         return Cell(
-            stage=self.name,
+            stage=self.stage.name,
             condition=slot.condition.name,
             id=ask.row.id,
             draws=ask.draws,
@@ -345,7 +353,7 @@ class ChatNode(Stageful):
                 block=row.block,
                 draws=draws,
                 fields=row.fields,
-                stages={**row.stages, self.name: outcome},
+                stages={**row.stages, self.stage.name: outcome},
                 joined=row.joined,
                 root=row.root,
                 origins=row.origins,
@@ -364,14 +372,19 @@ class ChatNode(Stageful):
             draw=draw,
             order=slot.order,
         )
-        row = replace(ask.row, stages={**ask.row.stages, self.name: asked})
+        row = replace(ask.row, stages={**ask.row.stages, self.stage.name: asked})
         self._mark(row, slot, draw, "failed", reason)
 
     def _mark(self, row: Row, slot: Slot, draw: int, state: Literal["live", "failed", "pending"], reason: str) -> None:
         if self.silent:
             return
-        draws = ((self.name, draw), *row.draws)
+        draws = ((self.stage.name, draw), *row.draws)
         self.emit(replace(row, condition=slot.condition, draws=draws, state=state, reason=reason))
+
+
+def canaries_of(stage: str) -> str:
+    """The name of the node that gives a stage's canaries."""
+    return f"{stage} (canaries)"
 
 
 def joined(stage: Chat) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from judgerun.model.experiment import Experiment
 from judgerun.model.kept import Cell, Kept, Lost
 from judgerun.model.profile import Profile
 from judgerun.model.rows import Fields, Inputs
+from judgerun.plan.canaries import CanaryNode
 from judgerun.plan.counts import Counts
 from judgerun.plan.desk import Buys, Desk, Lookup
 from judgerun.plan.feed import Feed
@@ -143,6 +144,16 @@ class Flow:
         conditions = [condition for node in nodes for condition in node.conditions]
         places = {condition.name: place for place, condition in enumerate(conditions)}
         rows = [row for node in nodes for row in node.rows]
+        return self._sorted(rows, places)
+
+    def canaries(self) -> Sequence[Row]:
+        """The canaries of all stages, in the same order; needs `keep`."""
+        nodes = [node for node in self._graph.common.nodes.values() if isinstance(node, CanaryNode)]
+        conditions = [condition for node in nodes for condition in node.conditions]
+        places = {condition.name: place for place, condition in enumerate(conditions)}
+        return self._sorted([row for node in nodes for row in node.rows], places)
+
+    def _sorted(self, rows: Sequence[Row], places: Mapping[str, int]) -> Sequence[Row]:
         return sorted(
             rows, key=lambda row: (self._desk.block(row.block), places[row.condition.name], row.id, row.draws)
         )

@@ -10,6 +10,7 @@ from judgerun.errors import EXPERIMENT, InvariantBroken, Problem, Refused
 from judgerun.model.experiment import Chat, Embed, Experiment, Explode, Fold, Map, Pair, Retrieve, Stage, TextOf
 from judgerun.model.profile import Profile
 from judgerun.model.rows import Fields, Inputs
+from judgerun.plan.canaries import CanaryNode
 from judgerun.plan.chat import ChatNode, joined
 from judgerun.plan.corpus import side
 from judgerun.plan.desk import Desk
@@ -116,11 +117,11 @@ def _sources(common: Common, stages: Sequence[Stage]) -> tuple[Source, ...]:
 
 
 def _nodes(graph: Graph, stage: Stage, given: Given) -> list[Node]:
-    """The nodes of a stage; an embed stage has two."""
+    """The nodes of a stage; an embed stage has two, and so has a chat stage with canaries."""
     common = graph.common
     match stage:
         case Chat():
-            return [ChatNode(common, stage, given.desk, given.profiles, given.count, given.plans)]
+            return _chat(common, stage, given)
         case Embed():
             return _embed(graph, stage, given)
         case Retrieve():
@@ -134,6 +135,12 @@ def _nodes(graph: Graph, stage: Stage, given: Given) -> list[Node]:
         case Map():
             return [MapNode(common, stage)]
     raise InvariantBroken(f"there is no node for {stage.kind}")
+
+
+def _chat(common: Common, stage: Chat, given: Given) -> list[Node]:
+    """A node for the real cells, and one for the canaries where the stage has some."""
+    asked = (common, stage, given.desk, given.profiles, given.count, given.plans)
+    return [ChatNode(*asked)] if stage.canaries is None else [ChatNode(*asked), CanaryNode(*asked)]
 
 
 def _embed(graph: Graph, stage: Embed, given: Given) -> list[Node]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from judgerun.model.condition import canary_of
 from judgerun.model.experiment import Join
 from judgerun.model.rows import Table
-from judgerun.plan.chat import ChatNode
+from judgerun.plan.chat import ChatNode, canaries_of
 from judgerun.plan.embed import EmbedNode
 from judgerun.plan.feed import Source
 from judgerun.plan.node import Common, Node
@@ -49,7 +50,8 @@ class Outlook:
 
     def size(self, condition: str) -> Size:
         """The input of a cell of this condition."""
-        node = self._common.nodes[self._tallies[condition].stage]
+        stage = self._tallies[condition].stage
+        node = self._common.nodes[canaries_of(stage) if canary_of(condition) else stage]
         if isinstance(node, ChatNode):
             found = next((slot, branch) for slot, branch in _slots(node) if slot.condition.name == condition)
             return self._prompt(node, *found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
 from judgerun.model.condition import Condition
 from judgerun.model.experiment import Arm, Chat, Join, Model, Settings
@@ -27,6 +28,7 @@ class Slot:
     place: int  # among the conditions of the stage
     tally: Tally
     ladder: Ladder = ()
+    canary: str = ""  # the known answer that it is given, by kind
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,8 +70,11 @@ def ways(
     *,
     models: Mapping[str, Model],
     plans: Sequence[Escalation],
+    canaries: Sequence[str] = ("",),
 ) -> dict[str, list[Way]]:
-    """The ways of a stage by the name of the condition that feeds them, in the order of the file."""
+    """The ways of a stage by the name of the condition that feeds them, in the order of the file; with kinds of `canaries`,
+    those of its canaries.
+    """
     forms = [Forms(model=arm.model, profiles=profiles, models=models) for arm in stage.arms]
     bound = [join.name for variant in stage.variants for join in variant.joins]
     found: dict[str, list[Way]] = {}
@@ -91,7 +96,7 @@ def ways(
                 absent: dict[str, None] = dict.fromkeys(name for name in bound if name not in own)
                 branch = Branch(joins=(*stage.joins, *variant.joins), absent=absent)
                 way.branches.append(branch)
-                for order in orders(settings.orders):
+                for canary, order in product(canaries, orders(settings.orders)):
                     condition = asked(
                         feed,
                         stage.name,
@@ -99,6 +104,7 @@ def ways(
                         prompt=arm.prompt.name,
                         variant=variant.name,
                         order=order,
+                        canary=canary,
                     )
                     rungs = ladder(plans, condition.name, arm.model.max_output_tokens)
                     tally = Tally(
@@ -116,6 +122,7 @@ def ways(
                         place=place,
                         tally=tally,
                         ladder=rungs,
+                        canary=canary,
                     )
                     branch.slots.append(slot)
                     place += 1

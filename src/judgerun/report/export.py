@@ -36,9 +36,11 @@ def export(evidence: Evidence, wanted: Sequence[str] = ()) -> Iterator[tuple[str
 
 
 def tables(evidence: Evidence) -> Iterator[tuple[str, list[Record]]]:
-    """Name and records of each table: `stages/NAME`, then requests, attempts, replies and entries."""
+    """Name and records of each table: `stages/NAME`, `canaries` if there are any, then requests, attempts, replies, entries."""
     for stage in evidence.experiment.stages:
         yield f"stages/{stage.name}", records(evidence.rows.get(stage.name, ()))
+    if evidence.canaries:
+        yield "canaries", records(evidence.canaries)
     yield "requests", _requests(evidence)
     if climbed := ways(evidence):
         yield "ladder", climbed
@@ -48,9 +50,10 @@ def tables(evidence: Evidence) -> Iterator[tuple[str, list[Record]]]:
 
 
 def _cells(evidence: Evidence) -> list[Row]:
-    """Every row of the stages that send, in order."""
+    """Every row of the stages that send, in order; then the canaries."""
     stages = dict.fromkeys(counts.stage for counts in evidence.counts)
-    return [row for stage in stages for row in sorted(evidence.rows.get(stage, ()), key=order)]
+    held = (*(evidence.rows.get(stage, ()) for stage in stages), evidence.canaries)
+    return [row for rows in held for row in sorted(rows, key=order)]
 
 
 def _requests(evidence: Evidence) -> list[Record]:

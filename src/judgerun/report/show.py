@@ -14,7 +14,7 @@ import orjson
 from judgerun.audit.books import Attempt
 from judgerun.audit.evidence import Evidence
 from judgerun.ledger.entry import Entry, EntryKind
-from judgerun.model.condition import matches
+from judgerun.model.condition import CANARY, matches
 from judgerun.model.money import Nanos
 from judgerun.model.request import RequestKey
 from judgerun.report.columns import order
@@ -117,9 +117,12 @@ def _misses(row: Row) -> bool:
 
 
 def show(evidence: Evidence, wanted: Wanted, bodies: Mapping[RequestKey, bytes]) -> list[Shown]:
-    """The wanted cells of the stages that send, in order. `bodies` gives canonical requests by key (those that are known)."""
+    """The wanted cells of the stages that send, in order; canaries where their condition is named. `bodies`
+    gives canonical requests by key (those that are known).
+    """
     stages = dict.fromkeys(counts.stage for counts in evidence.counts)
-    rows = [row for stage in stages for row in sorted(evidence.rows.get(stage, ()), key=order)]
+    planted = evidence.canaries if CANARY in (wanted.condition or "") else ()
+    rows = [row for held in (*map(evidence.rows.get, stages), planted) for row in sorted(held or (), key=order)]
     differing = _differing(rows) if wanted.disagree else frozenset()
     found = [row for row in rows if wanted.holds(row, differing)]
     if wanted.sample is not None and wanted.sample < len(found):

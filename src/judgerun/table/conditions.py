@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from judgerun.model.condition import FOLDED, Condition, Segment
+from judgerun.model.condition import CANARY, FOLDED, Condition, Segment
 from judgerun.table.row import Row
 
 SHUFFLED = "shuffled:"
@@ -17,11 +17,15 @@ def source(table: str, value: str | None) -> Condition:
     return Condition((Segment(table, coordinates, separator=":"),))
 
 
-def asked(feed: Condition, stage: str, *, model: str, prompt: str, variant: str, order: str | None) -> Condition:
-    """The condition of a chat stage's cells."""
+def asked(
+    feed: Condition, stage: str, *, model: str, prompt: str, variant: str, order: str | None, canary: str = ""
+) -> Condition:
+    """The condition of a chat stage's cells; those of a kind of `canary` stand behind the variant's place."""
     coordinates = [("model", model), ("prompt", prompt)]
     if variant:
         coordinates.append(("variant", variant))
+    if canary:
+        coordinates.append(("canary", f"{CANARY}{canary}"))
     if order is not None:
         coordinates.append(("order", order))
     return feed.then(Segment(stage, tuple(coordinates)))

@@ -236,7 +236,8 @@ BAD: list[tuple[str, str, str, str]] = [
     ("parse =", 'lineage = "other"\npanel = 2\nparse =', "stage.rate.panel", "later"),
     ("parse =", 'rounds = { max = 3, as = "seen" }\nparse =', "stage.rate.rounds", "later"),
     ("parse =", "rounds = { mx = 3 }\nparse =", "stage.rate.rounds.mx", "did you mean 'max'"),
-    ("parse =", "canaries = 0.02\nparse =", "stage.rate.canaries", "later"),
+    ("parse =", "canaries = 0.02\nparse =", "stage.rate.canaries", "from = a chat stage"),
+    ("parse =", "canaries = { rat = 0.02 }\nparse =", "stage.rate.canaries.rat", "did you mean 'rate'"),
     ("parse =", "canaries = 2\nparse =", "stage.rate.canaries", "no share"),
     ("seed = 7", 'seed = 7\nsets = ["one"]', "sets", "later"),
 ]  # fmt: skip
