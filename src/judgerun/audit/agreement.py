@@ -71,8 +71,8 @@ def pairs(evidence: Evidence) -> Iterator[Pair]:
 
 
 def _number(row: Row, rule: ParseRule) -> float:
-    value = row.outcome.value if row.outcome is not None else None
-    return float(rule.values.index(value)) if rule.kind == "label" else float(value)  # type: ignore[arg-type]
+    value: Any = row.outcome.value if row.outcome is not None else None
+    return float(rule.values.index(value) if rule.kind == "label" else value)
 
 
 def told(evidence: Evidence, pair: Pair) -> dict[str, Estimate]:
