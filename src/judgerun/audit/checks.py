@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from judgerun.audit import (
     agreement,
+    canaries,
     certificate,
     completion,
     copies,
@@ -70,6 +71,8 @@ CHECKS: tuple[Check, ...] = (
     Check(downstream.check_empty, ("empty handed on",)),
     Check(downstream.check_truncated, ("truncated handed on",)),
     Check(downstream.check_accepted, ("empty marked correct",)),
+    Check(canaries.check_canaries, ("canary",)),
+    Check(canaries.check_untold, ("canary untold",)),
     Check(agreement.check_agreement, ("agreement",)),
     Check(position.check_position, ("position",)),
     Check(judges.check_length, ("length bias",)),
@@ -109,6 +112,7 @@ TABLES: tuple[Callable[[Evidence], Iterator[Table]], ...] = (
     lengths.tables,
     parity.tables,
     downstream.tables,
+    canaries.tables,
     agreement.tables,
     position.tables,
     judges.tables,

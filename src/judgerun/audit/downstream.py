@@ -120,12 +120,12 @@ def accepted(evidence: Evidence, one: Handed) -> Mapping[str, Mapping[str, tuple
             continue
         expression = Expression(question.value)
         for kind, rows in one.rows.items():
-            values = [value for row in rows if (value := _true(expression, scope, row)) is not None]
+            values = [value for row in rows if (value := truth(expression, scope, row)) is not None]
             told.setdefault(question.name, {})[kind] = (sum(values), len(values))
     return told
 
 
-def _true(expression: Expression, scope: Callable[[Row], Mapping[str, object]], row: Row) -> bool | None:
+def truth(expression: Expression, scope: Callable[[Row], Mapping[str, object]], row: Row) -> bool | None:
     """The truth value of a question on a row; None where it has none."""
     if row.outcome is None or not row.outcome.concluded:
         return None
