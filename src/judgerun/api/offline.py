@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -92,7 +92,7 @@ def seal(project: Project, *, because: str | None = None) -> tuple[str, Audit]:
     """
     with view(project) as held:
         gathered = gather(project, held, present=True)
-        found, _ = _audited(project, gathered)  # of the very state that is sealed
+        found, folder = _audited(project, gathered)  # of the very state that is sealed
     pending = sum(count.pending for count in gathered.evidence.counts)
     if pending and not (because or "").strip():
         wrong = f"{pending} cells are pending"
@@ -100,7 +100,10 @@ def seal(project: Project, *, because: str | None = None) -> tuple[str, Audit]:
     blocking = [finding for finding in found.findings if finding.blocks and not (pending and finding.check in EXCUSED)]
     if blocking:
         return "", found
-    return asyncio.run(_seal(project, gathered, because)), found
+    digest = asyncio.run(_seal(project, gathered, because))
+    found = replace(found, seal=digest)
+    write(folder, audit_files(found, gathered.evidence))  # the same audit, which now says of which seal it is
+    return digest, found
 
 
 EXCUSED = frozenset({"pending"})
