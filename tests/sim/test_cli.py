@@ -283,6 +283,10 @@ def test_all_problems_are_told_at_once(place: Path, provider: Simulator) -> None
     assert refused.code == 2
     told = json.dumps(refused.json["error"]["problems"])
     assert all(word in told for word in ("too", "rowz.jsonl", "temprature"))
+    (place / "budgets" / "second.toml").write_text('total = "1.00"\n')
+    refused = command(place, provider.url, "run", "tone", "--json")
+    told = json.dumps(refused.json["error"]["problems"])
+    assert all(word in told for word in ("several budgets", "too", "rowz.jsonl", "temprature"))
 
 
 def test_a_prompt_that_names_nothing_is_refused(place: Path, provider: Simulator) -> None:

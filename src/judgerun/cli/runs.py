@@ -164,7 +164,7 @@ def go(
     """Quote, then run unless only the quote was asked; tell how it ended."""
     command = None if notify is None else parse(notify)
     place = Workspace(root=workspace)
-    held = budget_named(place, budget)
+    held = _budget(place, name, budget)
     if not (quote_only or only or limit or notify) and (result := rerun(place, name, held)) is not None:
         words.say("complete: nothing to send")
         return _tell_ending(words, result, held)
@@ -191,6 +191,18 @@ def go(
             )
         keeper.ended(result)
         return _tell_ending(words, result, held)
+
+
+def _budget(place: Workspace, name: str, budget: str | None) -> Budget:
+    """The budget that is meant. Where none can be, what is wrong with the experiment is told in the same breath."""
+    try:
+        return budget_named(place, budget)
+    except Refused as error:
+        try:
+            place.open(name)
+        except Refused as also:
+            raise Refused((*error.problems, *also.problems)) from None
+        raise
 
 
 def _tell_ending(words: Words, result: Result, budget: Budget) -> Exit:
