@@ -87,7 +87,8 @@ def _conditions(gathered: Gathered) -> set[str]:
 
 def _refuse_unknown(gathered: Gathered, wanted: Wanted) -> None:
     """Raise Refused for a condition, finish or id that does not exist: no cells would look like a good answer."""
-    refuse_strange(wanted.condition, _conditions(gathered), place="COND")
+    planted = {row.condition.name for row in gathered.evidence.canaries}
+    refuse_strange(wanted.condition, _conditions(gathered) | planted, place="COND")
     finishes = [str(finish) for finish in Finish]
     if wanted.finish is not None and wanted.finish not in finishes:
         wrong = f"{wanted.finish!r} is no finish reason"

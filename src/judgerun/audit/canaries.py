@@ -168,6 +168,6 @@ def tables(evidence: Evidence) -> Iterator[Table]:
             title="What judges made of known answers",
             columns=("judge", "asked", "concluded", "told", "mistaken", "share", "low", "high", "by", "values"),
             rows=tuple(rows),
-            note="Each request once. `told`: of how many it is known how they should have been judged; `mistaken`: a reference that "
+            note="Each request once. `told`: of how many it is known how they should be judged; `mistaken`: a reference that "
             "was not accepted, any other that was; 95% Wilson intervals.",
         )
