@@ -18,6 +18,8 @@ from judgerun.table.row import Row
 
 ITEMS_MIN = 20
 """On fewer items nothing is said of two judges."""
+RESAMPLES = 2_000
+"""Enough for two digits; an audit looks at every two judges of every condition."""
 Rated = Mapping[tuple[str, tuple[tuple[str, int], ...]], Row]
 """By id and draws: what one judge made of it."""
 
@@ -78,7 +80,7 @@ def _number(row: Row, rule: ParseRule) -> float:
 def told(evidence: Evidence, pair: Pair) -> dict[str, Estimate]:
     """All coefficients of a pair."""
     one, other = pair.values
-    return coefficients(one, other, metric=pair.metric, seed=evidence.experiment.seed)
+    return coefficients(one, other, metric=pair.metric, seed=evidence.experiment.seed, resamples=RESAMPLES)
 
 
 def binary(evidence: Evidence, pair: Pair) -> Iterator[tuple[str, float | None]]:

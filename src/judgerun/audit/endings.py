@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from judgerun.audit.evidence import Evidence
 from judgerun.audit.finding import Cell, Rate, Table
-from judgerun.audit.tally import label
+from judgerun.audit.tally import grouped, label
 from judgerun.model.reply import Finish
 from judgerun.table.row import Row
 
@@ -72,8 +72,9 @@ def tables(evidence: Evidence) -> Iterator[Table]:
 
 def _parts(evidence: Evidence) -> Iterator[tuple[str, str, Sequence[Row]]]:
     """(condition, slice in words, its rows), conditions in file order."""
+    stages = {counts.stage: grouped(evidence.rows.get(counts.stage, ())) for counts in evidence.counts}
     for counts in evidence.counts:
-        rows = [row for row in evidence.rows.get(counts.stage, ()) if row.condition.name == counts.condition]
+        rows = stages[counts.stage].get(counts.condition, [])
         yield counts.condition, "", rows
         stage = evidence.stage(counts.stage)
         for name in stage.slices if stage is not None else ():

@@ -11,6 +11,7 @@ from judgerun.audit.completion import LIMITS
 from judgerun.audit.evidence import Evidence
 from judgerun.audit.finding import Cell, Finding, Table
 from judgerun.audit.pileup import Pile
+from judgerun.audit.tally import grouped
 from judgerun.audit.words import few, percent
 from judgerun.model.experiment import Arm, Chat
 from judgerun.model.reply import Finish, Usage
@@ -168,9 +169,8 @@ def check_texts(evidence: Evidence) -> Iterator[Finding]:
     that are known to be whole. A warning where finishes are unknown, else a note.
     """
     for stage in evidence.experiment.stages:
-        rows = evidence.rows.get(stage.name, ()) if isinstance(stage, Chat) else ()
-        for condition in dict.fromkeys(row.condition.name for row in rows):
-            yield from _texts(evidence, condition, [row for row in rows if row.condition.name == condition])
+        for condition, rows in grouped(evidence.rows.get(stage.name, ())).items() if isinstance(stage, Chat) else ():
+            yield from _texts(evidence, condition, rows)
 
 
 def _texts(evidence: Evidence, condition: str, rows: Sequence[Row]) -> Iterator[Finding]:

@@ -96,7 +96,7 @@ def tables(evidence: Evidence) -> Iterator[Table]:
         rows=tuple(rows),
         note="Forfeited: what attempts of unknown outcome may have cost.",
     )
-    ended = by_ending(evidence)
+    ended = _by_ending(evidence, held)
     total = sum(ended.values())
     yield Table(
         name="spend by ending",
@@ -135,7 +135,10 @@ def _retries(held: Mapping[int, tuple[Attempt, Line]]) -> Iterator[tuple[Attempt
 
 def by_ending(evidence: Evidence) -> Mapping[str, Nanos]:
     """The settled money by how the replies ended that it bought, each reply's share of its attempt's bill."""
-    held = lines(evidence)
+    return _by_ending(evidence, lines(evidence))
+
+
+def _by_ending(evidence: Evidence, held: Mapping[int, tuple[Attempt, Line]]) -> Mapping[str, Nanos]:
     told = _endings(evidence)
     sums: dict[str, Nanos] = defaultdict(int)
     paid: dict[int, Nanos] = defaultdict(int)

@@ -124,6 +124,14 @@ def conditions(evidence: Evidence) -> Mapping[str, Condition]:
     return {row.condition.name: row.condition for rows in evidence.rows.values() for row in rows}
 
 
+def grouped(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """The rows of each condition, in the order in which conditions come."""
+    held: dict[str, list[Row]] = {}
+    for row in rows:
+        held.setdefault(row.condition.name, []).append(row)
+    return held
+
+
 def flags(rows: Iterable[Row], mark: str) -> dict[str, dict[str, bool]]:
     """By condition, by id: whether any draw of the row bears the mark. Rows without a reply are left out."""
     told: dict[str, dict[str, bool]] = {}
