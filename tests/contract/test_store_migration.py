@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 from pathlib import Path
@@ -14,6 +15,7 @@ from judgerun.errors import StoreError
 from judgerun.ledger.entry import EntryKind
 from judgerun.model.kept import Kept
 from judgerun.ports import JobState
+from judgerun.store import rows as packed
 from judgerun.store.extract import extract
 from judgerun.store.inline import Inline
 from judgerun.store.schema import MIGRATIONS
@@ -22,13 +24,21 @@ from judgerun.store.snapshot import Snapshot
 from judgerun.store.upkeep import integrity, migrate
 
 SEAL = "fccf3ca42cd866ece5ac93840c15ccf8cc1e628a92cf4069bacb8cfcac40f910"
-"""What version 1 itself wrote as the seal of `first`."""
+"""What versions 1 to 3 themselves wrote as the seal of `first`, in which files were among what is stated:"""
+STATED = {"count": 4, "digest": "b45054bd82994ded6bd2c1da85be96250b28795452fa1256fefe5771792d3616"}
+MARKS = "240232993ff439ce049d515283eb0b235f4834f4f84230694d64926467199c26"
+IDS = b"\x00\x04plan\x00\x06prices\x00\x04code\x00\x06file f"
 KEYS = [chat(n).key for n in (1, 2, 3)]
 
 
 @pytest.fixture
 async def first(tmp_path: Path) -> Path:
     """A cache of version 1 with a sealed experiment: two replies and a forfeit."""
+    return await made(tmp_path, version=1)
+
+
+async def made(tmp_path: Path, *, version: int) -> Path:
+    """Such a cache of that version, sealed as it sealed."""
     newer, path = tmp_path / "newer.db", tmp_path / "cache.db"
     async with Inline.open(newer, clock=HandClock(), durable=False) as store:
         await store.enter(experiment="utility", budget=budget())
@@ -39,7 +49,19 @@ async def first(tmp_path: Path) -> Path:
             await store.close(settle(grant.attempt, answer) if number < 3 else forfeit(grant.attempt))
         await store.leave({"money": 1.0}, {})
         await store.seal("utility", KEYS, stated=Stated(plan="p", prices="s", files={"f": "d"}, code="0"))
-    older(newer, path)
+    older(newer, path, version=version)
+    connection = sqlite3.connect(path)
+    for trigger in ("seal_update", "sealed_update", "sealed_delete"):
+        connection.execute(f"drop trigger if exists {trigger}")
+    ((text,),) = connection.execute("select parts from seal").fetchall()
+    parts = {name: part for name, part in json.loads(text).items() if name != "files"} | {"stated": STATED}
+    connection.execute("update seal set digest = ?, parts = ?", (SEAL, json.dumps(parts, sort_keys=True)))
+    connection.execute("delete from sealed where part = 'files'")
+    connection.execute(
+        "update sealed set ids = ?, rows = ? where part = 'stated'", (packed.pack(IDS), bytes.fromhex(MARKS))
+    )
+    connection.commit()
+    connection.close()
     return path
 
 
@@ -74,6 +96,26 @@ async def test_a_sealed_cache_of_version_1_is_migrated_and_its_seal_holds(first:
         kept = view.lookup(KEYS[0])
         assert isinstance(kept, Kept)
         assert kept.reply.text == "word 1"
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+async def test_a_seal_of_an_older_version_names_what_differs(tmp_path: Path, version: int) -> None:
+    """Its parts are read as they were made: whole as it is, and the file is named where its digest was changed."""
+    path = await made(tmp_path, version=version)
+    migrate(path)
+    with Snapshot.open(path) as view:
+        checked = verify(view, "utility")
+        assert checked is not None
+        assert (checked.differences, checked.seal.digest) == ((), SEAL)
+    connection = sqlite3.connect(path)
+    connection.execute("drop trigger if exists seal_update")
+    connection.execute("update seal set stated = replace(stated, '\"d\"', '\"e\"')")
+    connection.commit()
+    connection.close()
+    with Snapshot.open(path) as view:
+        checked = verify(view, "utility")
+        assert checked is not None
+        assert [(one.part, one.row) for one in checked.differences] == [("stated", "file f")]
 
 
 async def test_a_migrated_cache_takes_jobs(first: Path) -> None:

@@ -19,7 +19,10 @@ from judgerun.store.inline import Inline
 from judgerun.store.seal import Stated, Verification, verify
 from judgerun.store.snapshot import Snapshot
 
-STATED = Stated(plan="d1", prices="2026-11-01", files={"experiment.toml": "aa", "terse.md": "bb"}, code="0.1.0")
+RESTS = {"environment": {"numpy": "2.1", "python": "3.11"}, "waivers": {}}
+STATED = Stated(
+    plan="d1", prices="2026-11-01", files={"experiment.toml": "aa", "terse.md": "bb"}, code="0.1.0", rests=RESTS
+)
 KEYS = [request.key for request in (chat(0), chat(1), text(0), text(1), chat(5))]  # chat(5) is pending
 
 
@@ -65,7 +68,7 @@ async def test_seal_holds(store: Inline) -> None:
     assert told.differences == ()
     assert (told.seal.digest, told.seal.reason) == (digest, "stopped by its cap")
     assert {name: part["count"] for name, part in told.seal.parts.items()} == {
-        "plan": 5, "replies": 4, "ledger": 8, "stated": 5,
+        "plan": 5, "replies": 4, "ledger": 8, "stated": 3, "files": 2, "environment": 2, "waivers": 0,
     }  # fmt: skip
     assert await store.seal("utility", KEYS, stated=STATED, reason="stopped by its cap") == digest
     assert len(digest) == 64
@@ -103,7 +106,10 @@ FLIPS = [
     ("update attempt set status = 500 where id = 2", "ledger", "entry 3"),
     ("update account set condition = 'pick/other' where experiment = 'utility'", "ledger", "entry 3"),
     ("update seal set stated = replace(stated, '2026-11-01', '2026-11-02')", "stated", "prices"),
-    ("update seal set stated = replace(stated, '\"bb\"', '\"bc\"')", "stated", "file terse.md"),
+    ("update seal set stated = replace(stated, '\"bb\"', '\"bc\"')", "files", "terse.md"),
+    ("update seal set stated = replace(stated, '\"2.1\"', '\"2.2\"')", "environment", "numpy"),
+    ("update seal set stated = replace(stated, 'environment', 'surroundings')", "environment", "numpy"),
+    ('update seal set stated = replace(stated, \'"waivers": {}\', \'"waivers": {"a": "b"}\')', "waivers", "a"),
     ("update seal set reason = 'because'", "seal", ""),
     ("update seal set digest = replace(digest, substr(digest, 1, 1), 'z')", "seal", ""),
     ("update seal set parts = replace(parts, '\"count\": 8', '\"count\": 7')", "ledger", ""),
@@ -124,6 +130,24 @@ async def test_one_change_is_named(store: Inline, flip: str, part: str, row: str
     first = check(store).differences[0]
     assert (first.part, first.row) == (part, row)
     assert part in str(first)
+
+
+async def test_all_that_differs_is_named(store: Inline) -> None:
+    """The first thing comes first, and everything else after it: two replies, an entry that is gone, a file."""
+    await store.seal("utility", KEYS, stated=STATED)
+    assert store.path is not None
+    connection = sqlite3.connect(store.path)
+    for trigger in ("reply_update", "entry_delete", "seal_update"):
+        connection.execute(f"drop trigger {trigger}")
+    connection.execute("update reply set text = text || '!' where text in ('seven', 'eight')")
+    connection.execute("delete from entry where id = 5")
+    connection.execute("update seal set stated = replace(stated, '\"bb\"', '\"bc\"')")
+    connection.commit()
+    connection.close()
+    replies = [("replies", key.hex()) for key in sorted((chat(0).key, chat(1).key))]
+    assert [(one.part, one.row) for one in check(store).differences] == [
+        *replies, ("ledger", "entry 5"), ("files", "terse.md"),
+    ]  # fmt: skip
 
 
 async def test_every_byte_of_a_text_counts(store: Inline) -> None:

@@ -5,12 +5,14 @@ What may live here: what a seal covers, in which order, and how a difference is 
     plan     the keys of the plan, in plan order
     replies  for each key of the plan that had a reply: the canonical request, the reply, its body and its vector; in key order
     ledger   the experiment's attempts and their entries, up to the last entry at the time of sealing; in order of entry
-    stated   what was told to it: plan digest, prices version, digests of files, code version, time of the lanes, last escalation,
-             and what else the numbers rest on, group by group: environment, prices, registration, waivers, exclusions
+    stated   what was told to it: plan digest, prices version, code version, time of the lanes, last escalation
+    files    the digest of each file that it was made from, in order of name
+    GROUP    what else the numbers rest on, a part for each group: environment, prices, registration, waivers, exclusions
 
 Each row is hashed by its parts, each preceded by its length; each part is the hash of its rows; the seal is the hash of its
-parts. Beside the digest the seal keeps eight bytes of each row's hash, so that `verify` can name the row that differs.
+parts. Beside the digest the seal keeps eight bytes of each row's hash, so that `verify` can name the rows that differ.
 Replies and entries that came later (adjusts, a resumed run) are not covered, do not break the seal, and are counted.
+Seals of earlier versions have the files among what is stated, and no groups.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ from judgerun.store import rows
 from judgerun.store.queries import SQL
 from judgerun.store.snapshot import Sealed, Snapshot
 
+FILES = "files"
+ORDER = ("plan", "replies", "ledger", "stated", FILES)
 MARK = 8  # bytes of a row's hash that are kept
 
 LATER = ("cache_write_1h", "reported_tokens", "thoughts")
@@ -128,7 +132,7 @@ def make(
         "plan": _plan(keys),
         "replies": _replies(connection, keys),
         "ledger": _ledger(connection, experiment, entry),
-        "stated": _stated(told),
+        **{name: read() for name, read in _told(told).items()},
     }
     summary = {name: part.stated for name, part in parts.items()}
     whole = _whole(experiment, entry, summary, reason)
@@ -168,14 +172,13 @@ def _verify(connection: sqlite3.Connection, *, seal: Sealed, today: Stated | Non
         "plan": partial(_plan, keys),
         "replies": partial(_replies, connection, covered),
         "ledger": partial(_ledger, connection, seal.experiment, seal.entry),
-        "stated": partial(_stated, seal.stated),
+        **(_told(seal.stated) if FILES in seal.parts else {"stated": partial(_stated, seal.stated, files=True)}),
     }
     differences: list[Difference] = []
-    for name, reader in readers.items():
-        part = reader()
+    for name in sorted({*readers, *seal.parts}, key=_order):
+        part = readers[name]() if name in readers else _Part()  # a part that was taken away has no rows
         if part.stated != dict(seal.parts.get(name, {})):
-            ids, marks = kept.get(name, ([], b""))
-            differences.append(_first(name, part, ids, marks))
+            differences += _differing(name, part, *kept.get(name, ([], b"")))
     if _whole(seal.experiment, seal.entry, seal.parts, seal.reason) != seal.digest:
         differences.append(Difference(part="seal", row="", what="its parts do not give its digest"))
     differences += _changed(seal.stated, today)
@@ -185,26 +188,25 @@ def _verify(connection: sqlite3.Connection, *, seal: Sealed, today: Stated | Non
     return Verification(seal=seal, differences=tuple(differences), later_entries=entries, later_replies=replied)
 
 
-def _first(name: str, part: _Part, ids: Sequence[bytes], marks: bytes) -> Difference:
-    """The first row of a part that differs from what the seal kept of it."""
+def _differing(name: str, part: _Part, ids: Sequence[bytes], marks: bytes) -> list[Difference]:
+    """The rows of a part that differ from what the seal kept of it, in its order; those that it did not have come last."""
     sealed = {id: marks[place * MARK : (place + 1) * MARK] for place, id in enumerate(ids)}
     now = _split(part.ids)
     found = {id: part.marks[place * MARK : (place + 1) * MARK] for place, id in enumerate(now)}
-    for id in ids:
-        if id not in found:
-            return Difference(part=name, row=_named(name, id), what="is gone")
-        if found[id] != sealed[id]:
-            return Difference(part=name, row=_named(name, id), what="differs from what was sealed")
-    for id in now:
-        if id not in sealed:
-            return Difference(part=name, row=_named(name, id), what="was not there when it was sealed")
-    return Difference(part=name, row="", what="its rows do not give its digest, or stand in another order")
+    told = [
+        (id, "differs from what was sealed" if id in found else "is gone")
+        for id in sealed
+        if found.get(id) != sealed[id]
+    ]
+    told += [(id, "was not there when it was sealed") for id in found if id not in sealed]
+    whole = Difference(part=name, row="", what="its rows do not give its digest, or stand in another order")
+    return [Difference(part=name, row=_named(name, id), what=what) for id, what in told] or [whole]
 
 
 def _named(part: str, id: bytes) -> str:
     if part == "ledger":
         return f"entry {int.from_bytes(id, 'big')}"
-    return id.decode("utf-8") if part == "stated" else id.hex()
+    return id.hex() if part in ("plan", "replies") else id.decode("utf-8")
 
 
 def _changed(sealed: Mapping[str, Any], today: Stated | None) -> Iterator[Difference]:
@@ -216,7 +218,7 @@ def _changed(sealed: Mapping[str, Any], today: Stated | None) -> Iterator[Differ
             yield Difference(part="stated", row=name, what=f"is {value} now and was {sealed[name]} when it was sealed")
     for file in sorted({*today.files, *sealed["files"]} if today.files else ()):
         if today.files.get(file) != sealed["files"].get(file):
-            yield Difference(part="stated", row=file, what="differs from what was sealed")
+            yield Difference(part=FILES, row=file, what="differs from what was sealed")
 
 
 # -- parts
@@ -260,7 +262,30 @@ def _ledger(connection: sqlite3.Connection, experiment: str, entry: int) -> _Par
     return part
 
 
-def _stated(told: Mapping[str, Any]) -> _Part:
+def _order(part: str) -> tuple[int, str]:
+    """Where a part stands among the parts: what was bought first, then what was told."""
+    return (ORDER.index(part) if part in ORDER else len(ORDER), part)
+
+
+def _told(told: Mapping[str, Any]) -> dict[str, Callable[[], _Part]]:
+    """The parts of what a seal was told, by name: what is stated, the files, and each group on which numbers rest."""
+    groups = {name: partial(_named_values, values) for name, values in sorted(told.get("rests", {}).items())}
+    return {
+        "stated": partial(_stated, told, files=False),
+        FILES: partial(_named_values, told.get("files", {})),
+        **groups,
+    }
+
+
+def _named_values(values: Mapping[str, str]) -> _Part:
+    part = _Part()
+    for name, value in sorted(values.items()):
+        part.add(name.encode(), _hash([value]))
+    return part
+
+
+def _stated(told: Mapping[str, Any], *, files: bool) -> _Part:
+    """What is stated; with the `files`, as earlier versions sealed it."""
     part = _Part()
     for name in ("plan", "prices", "code"):
         part.add(name.encode(), _hash([told.get(name)]))
@@ -268,10 +293,7 @@ def _stated(told: Mapping[str, Any]) -> _Part:
         part.add(b"escalation", _hash([told["escalation"]]))
     for lane, spent in sorted(told.get("lanes", {}).items()):
         part.add(f"lane {lane}".encode(), _hash([piece for pair in sorted(spent.items()) for piece in pair]))
-    for group, values in sorted(told.get("rests", {}).items()):
-        for name, value in sorted(values.items()):
-            part.add(f"{group}: {name}".encode(), _hash([value]))
-    for file, value in sorted(told.get("files", {}).items()):
+    for file, value in sorted(told.get("files", {}).items()) if files else ():
         part.add(f"file {file}".encode(), _hash([value]))
     return part
 
