@@ -65,6 +65,12 @@ class Gap:
         """Whether other tokens came from, or went to, a cache."""
         return bool(self.read or self.write or self.write_1h)
 
+    @property
+    def own_caches(self) -> bool:
+        """Whether the further calls may themselves have had all that came from, or went to, a cache."""
+        parts = (self.read, self.write, self.write_1h)
+        return min(parts) >= 0 and sum(parts) <= (self.input or 0) and self.requests != 0
+
     def cost(self, price: Price) -> tuple[Fraction, Fraction] | None:
         """What the tokens cost as if none were cached, and what caches change; None where a price hangs on hour or length."""
         rates = price.rates

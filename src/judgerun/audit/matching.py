@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -107,7 +107,8 @@ def match(
     others, to the attempts of their model in their interval. `keys`: lines of other API keys are foreign. `shift` moves the
     intervals, in seconds.
     """
-    moved = [replace(line, start=line.start + shift, end=line.end + shift) for line in lines] if shift else list(lines)
+    by = timedelta(seconds=shift)
+    moved = [replace(line, start=line.start + by, end=line.end + by) for line in lines] if shift else list(lines)
     by_provider: dict[str, list[Line]] = defaultdict(list)
     for line in moved:
         by_provider[line.provider].append(line)
@@ -131,9 +132,7 @@ def _provider(
     cells: list[Cell] = []
     rest: list[Line] = []
     for line in lines:
-        if (period.since is not None and line.end < period.since) or (
-            period.until is not None and line.start >= period.until
-        ):
+        if not _within(line, since, until):
             continue
         if line.kind is Charge.OTHER:
             cells.append(Cell(label=f"{provider} other charges", lines=(line,)))
@@ -158,10 +157,14 @@ def _provider(
     return cells, [one for one in booked if not since <= one.at < until], grain
 
 
+def _within(line: Line, since: float, until: float) -> bool:
+    start, end = line.start.timestamp(), line.end.timestamp()
+    return start < until and (end > since if end > start else start >= since)
+
+
 def _covered(lines: Sequence[Line], period: Period) -> tuple[float, float]:
     """What the statement covers: from its first line to its last; around moments, whole days (UTC)."""
-    since = min((line.start if line.end > line.start else line.start // DAY_S * DAY_S) for line in lines)
-    until = max((line.end if line.end > line.start else (line.end // DAY_S + 1) * DAY_S) for line in lines)
+    since, until = min(map(_from, lines)), max(map(_until, lines))
     return since if period.since is None else period.since, until if period.until is None else period.until
 
 
@@ -184,7 +187,7 @@ def _singles(
 
 
 def _grain(lines: Sequence[Line]) -> str:
-    length = min((line.end - line.start for line in lines if line.amount is not None), default=DAY_S)
+    length = min(((line.end - line.start).total_seconds() for line in lines if line.amount is not None), default=DAY_S)
     by = "day" if 82_000 < length < 91_000 else "hour" if 0 < length < 82_000 else "day" if length == 0 else "period"
     return f"model and {by}" if any(line.model for line in lines if line.amount is not None) else by
 
@@ -234,16 +237,17 @@ class _Span:
 
 def _from(line: Line) -> float:
     """Where the interval of a line begins: for one of a moment, its day (UTC)."""
-    return line.start if line.end > line.start else line.start // DAY_S * DAY_S
+    start = line.start.timestamp()
+    return start if line.end > line.start else start // DAY_S * DAY_S
 
 
 def _until(line: Line) -> float:
-    return line.end if line.end > line.start else (line.start // DAY_S + 1) * DAY_S
+    return line.end.timestamp() if line.end > line.start else _from(line) + DAY_S
 
 
 def _label(provider: str, lines: Iterable[Line]) -> str:
     held = list(lines)
-    day = datetime.fromtimestamp(min(line.start for line in held), UTC)
+    day = min(line.start for line in held).astimezone(UTC)
     models = sorted({line.model for line in held if line.model is not None})
     return " ".join(
         [provider, *models[:1], day.strftime("%Y-%m-%d" if day.hour == day.minute == 0 else "%Y-%m-%dT%H:%M")]

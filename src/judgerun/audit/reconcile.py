@@ -130,6 +130,7 @@ def reconcile(
     parts += _moved(_settled(before), _settled(compared), shift, statement)
     beyond = [one for one in before if not scope(one)]
     parts += _beyond(beyond)
+    resolves = [one for part in parts for one in part.resolves if scope(one.booked)]
     return Reconciliation(
         files=statement.files,
         rates=tuple(rates),
@@ -138,7 +139,7 @@ def reconcile(
         doubt=sum(one.doubt for one in before if scope(one)),
         tolerance=bound if tolerance is None else tolerance,
         components=tuple(_components(parts)),
-        resolves=tuple(one for part in parts for one in part.resolves if scope(one.booked)),
+        resolves=tuple(sorted(resolves, key=lambda one: one.booked.attempt)),
         grains=dict(found.grains),
         outside=(len(found.outside), _settled(found.outside)),
         zone=_zone(shift) if shift else "",

@@ -138,7 +138,7 @@ class Taken:
         if cost is None:
             yield from self._counted()
             return
-        fresh, caches = cost
+        fresh, caches = (sum(cost), 0) if gap.own_caches else cost
         if (
             abs(self.left - fresh - caches) <= self.bound and fresh
         ):  # the rest is rounding: it goes with the calls that it is of

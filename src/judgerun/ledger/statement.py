@@ -35,8 +35,8 @@ class Line:
     where: str  # the line, or the record, of the file
     provider: str
     model: str | None = None  # as the provider names it
-    start: float  # Unix seconds
-    end: float  # exclusive; equal to `start` for a single moment
+    start: datetime
+    end: datetime  # exclusive; equal to `start` for a single moment
     currency: str = USD
     amount: Decimal | None = None
     usage: Usage = field(default_factory=Usage)
@@ -115,7 +115,7 @@ def rate_of(line: Line, rates: Sequence[Rate]) -> Decimal | None:
     """Dollars for a unit of the line's currency: the latest rate up to its day, else the first later one; None without any."""
     if line.currency == USD:
         return Decimal(1)
-    day = datetime.fromtimestamp(line.start, UTC).date()
+    day = line.start.astimezone(UTC).date()
     held = sorted((rate for rate in rates if rate.currency == line.currency), key=lambda rate: rate.day)
     past = [rate for rate in held if rate.day <= day]
     return past[-1].usd if past else held[0].usd if held else None

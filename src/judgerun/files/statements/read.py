@@ -119,7 +119,8 @@ def _file(path: Path, shape: MappingShape | None, name: str | None, zone: ZoneIn
             raise Refused(Problem(str(path), "", f"is no {label}", f"it has {', '.join(sorted(names)) or 'nothing'}"))
         form.read(found)
     if found.problems:
-        raise Refused(found.problems)
+        order = {row.where: place for place, row in enumerate(found.rows)}
+        raise Refused(sorted(found.problems, key=lambda problem: order[problem.place]))
     file = File(name=path.name, digest=digest, format=label, zone=str(found.zone), unit=found.unit)
     return file, found.lines
 

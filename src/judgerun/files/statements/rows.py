@@ -16,6 +16,7 @@ from judgerun.ledger.statement import NANO, Line
 _COMPACT = re.compile(r"\d{8}")
 _MONEY = re.compile(r"[^\d.eE+-]")
 DAY = timedelta(days=1)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 HOUR_S = 3600.0
 
 
@@ -32,10 +33,11 @@ class Sheet:
     problems: list[Problem] = field(default_factory=list)
     unit: Decimal = NANO
 
-    def add(self, row: Row, **values: Any) -> None:
-        """A line from a row, unless something in the row was wrong."""
+    def add(self, row: Row, *, start: float, end: float, **values: Any) -> None:
+        """A line from a row, over an interval in Unix seconds, unless something in the row was wrong."""
         if not row.wrong:
-            self.lines.append(Line(file=self.file, where=row.where, **values))
+            first, last = EPOCH + timedelta(seconds=start), EPOCH + timedelta(seconds=end)
+            self.lines.append(Line(file=self.file, where=row.where, start=first, end=last, **values))
 
     def rounded(self, texts: Iterable[str]) -> None:
         """The amounts of the file are told to the last decimal place that any of these texts has."""
