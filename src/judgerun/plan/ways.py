@@ -106,27 +106,44 @@ def ways(
                         order=order,
                         canary=canary,
                     )
-                    rungs = ladder(plans, condition.name, arm.model.max_output_tokens)
-                    tally = Tally(
-                        condition=condition.name,
-                        stage=stage.name,
-                        model=arm.model,
-                        output_expected=settings.output_tokens_expected,
-                        caps=tuple(rung.cap for rung in rungs),
-                    )
-                    slot = Slot(
-                        way=way,
-                        variant=variant.name or None,
-                        order=order,
-                        condition=condition,
-                        place=place,
-                        tally=tally,
-                        ladder=rungs,
-                        canary=canary,
+                    slot = _slot(
+                        way, condition, plans, variant=variant.name or None, order=order, canary=canary, place=place
                     )
                     branch.slots.append(slot)
                     place += 1
     return found
+
+
+def _slot(
+    way: Way,
+    condition: Condition,
+    plans: Sequence[Escalation],
+    *,
+    variant: str | None,
+    order: str | None,
+    canary: str,
+    place: int,
+) -> Slot:
+    """A condition with its counts, and the rungs by which it is asked again."""
+    model = way.arm.model
+    rungs = ladder(plans, condition.name, model.max_output_tokens)
+    tally = Tally(
+        condition=condition.name,
+        stage=condition.stage,
+        model=model,
+        output_expected=way.settings.output_tokens_expected,
+        caps=tuple(rung.cap for rung in rungs),
+    )
+    return Slot(
+        way=way,
+        variant=variant,
+        order=order,
+        condition=condition,
+        place=place,
+        tally=tally,
+        ladder=rungs,
+        canary=canary,
+    )
 
 
 def gauge(slots: Sequence[Slot]) -> None:
