@@ -6,7 +6,8 @@ from bisect import bisect_right, insort
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from judgerun.errors import Problem, invariant
+from judgerun.errors import InvariantBroken, Problem
+from judgerun.model.condition import Segment
 from judgerun.model.experiment import Chat
 from judgerun.model.profile import Profile
 from judgerun.model.reply import Finish
@@ -61,15 +62,15 @@ class CanaryNode(ChatNode):
         count: Count | None,
         plans: Sequence[Escalation] = (),
     ) -> None:
-        invariant(stage.canaries is not None, f"{stage.name} has no canaries")
+        if stage.canaries is None:
+            raise InvariantBroken(f"{stage.name} has no canaries")
         self._sources = _sources(common, stage)
-        text = None if stage.canaries is None else stage.canaries.reference
+        text = stage.canaries.reference
         has = text is not None or any(join.name == NAME for join in stage.joins) or _field(self._sources)
         kinds = kinds_of(reference=has)
         super().__init__(common, stage, desk, profiles, count, plans, canaries=kinds)
         self._expression = None if text is None else Expression(text)
-        rate = 0.0 if stage.canaries is None else stage.canaries.rate
-        self._below = int(rate / len(kinds) * RANKS)
+        self._below = int(stage.canaries.rate / len(kinds) * RANKS)
         tables = common.inputs.tables
         self._known = has and all(join.gold is not None or join.table in tables for join in stage.all_joins)
         self._lineages = {model.name: model.lineage for model in common.experiment.models}
@@ -78,7 +79,7 @@ class CanaryNode(ChatNode):
         self._late: list[tuple[Planting, Slot]] = []
         self._others: dict[str, list[tuple[int, str, str]]] = {}  # by condition: rank, id and answer, lowest first
         self._open: set[str] = set()  # conditions of which rows are pending
-        self._rings: dict[str, list[tuple[int, int]]] = {}  # by data table: ranks and numbers of its rows
+        self._rings: dict[Segment, list[tuple[int, int]]] = {}
         self.wait_for(self.name, by_root=False, done=self._done)
 
     def problems(self) -> list[Problem]:
@@ -156,11 +157,11 @@ class CanaryNode(ChatNode):
         """The reference of the next row of the data table by rank that is not the same."""
         row = planting.row
         source = self._sources[row.condition.segments[-1].table]
-        ring = self._ring(source)
+        ring = self._ring(source, row.condition.segments[-1])
         start = bisect_right(ring, (self._rank(row.root), len(source.table)))
         for step in range(min(len(ring), OTHERS)):
             other = source.row(ring[(start + step) % len(ring)][1])
-            if other.id == row.root or other.condition.get("condition") != row.condition.get("condition"):
+            if other.id == row.root:
                 continue
             found: list[Row] = []
             self.joins.bind(replace(other, condition=row.condition), planting.branch.joins, (), found.append)
@@ -172,11 +173,14 @@ class CanaryNode(ChatNode):
     def _rank(self, id: str) -> int:
         return rank(self.common.experiment.seed, f"canary {id}")
 
-    def _ring(self, source: Source) -> list[tuple[int, int]]:
-        name = source.table.name
-        if name not in self._rings:
-            self._rings[name] = sorted((self._rank(id), number) for number, id in enumerate(source.table.ids))
-        return self._rings[name]
+    def _ring(self, source: Source, of: Segment) -> list[tuple[int, int]]:
+        """Ranks and numbers of the rows of one condition of a data table, in order."""
+        if of not in self._rings:
+            value, table = dict(of.coordinates).get("condition"), source.table
+            self._rings[of] = sorted(
+                (self._rank(id), n) for n, id in enumerate(table.ids) if table.condition(n) == value
+            )
+        return self._rings[of]
 
     def _offer(self, row: Row, place: int) -> None:
         """Remember the answer of a row, where it is among the first by rank."""

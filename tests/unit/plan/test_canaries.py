@@ -203,6 +203,24 @@ def test_variants_and_draws_have_canaries_of_their_own() -> None:
     )
 
 
+def test_another_row_is_one_of_the_same_system() -> None:
+    """Where a data table has conditions, a wrong answer is the reference of another id in the same one, however many there are."""
+    items = [
+        {"id": f"p{n}", "text": f"text {n}", "reference": f"by {system} of {n}", "system": system}
+        for n in range(6)
+        for system in map(str, range(20))
+    ]
+    made = lab(0.9)
+    made.tables = [Rows("problems", items, condition_field="system")]
+    made.whole()
+    wrong = [cell for cell in planted(made.sent) if canary_of(cell.condition) == "wrong"]
+    assert wrong
+    for cell in wrong:
+        system, said = cell.condition.rpartition(":")[2], answer_of(cell).split("|")[0]
+        assert said.startswith(f"by {system} of ")
+        assert said != f"by {system} of {cell.id[1:]}"
+
+
 def test_a_fold_over_graders_sees_no_canary() -> None:
     """What is folded downstream is as large as without canaries."""
     made = lab(0.9)
