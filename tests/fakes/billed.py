@@ -97,7 +97,7 @@ def gathered(lines: Sequence[Line], grain: str, *, zone_s: float = 0.0) -> list[
     """The lines as a statement of that grain has them: sums by model, lane and interval. Its days begin `zone_s` after UTC's."""
     if grain == "call":
         return list(lines)
-    length = {"hour": 3600.0, "day": DAY, "period": 1000 * DAY}[grain]
+    length = {"minute": 60.0, "hour": 3600.0, "day": DAY, "period": 1000 * DAY}[grain]
     origin = START + zone_s if grain != "period" else START
     groups: dict[tuple[Any, ...], list[Line]] = defaultdict(list)
     for one in lines:

@@ -111,7 +111,7 @@ PLACES = {"gemini": "google"}
 def spent(number: int, row: dict[str, Any], day: date | None = None) -> Booked:
     """A row of the study as this program would have booked it, by the price of its own time or of another day."""
     at = datetime.fromtimestamp(float(row["ts"]), UTC)
-    place = PLACES.get(row["provider"], row["provider"])
+    place = PLACES.get(row["provider"]) or str(row["provider"])
     price: Price | None = builtin_sheet().find(f"{place}/{row['model']}", day or at.date())
     told = Usage(input_fresh=row["input_tokens"], output_visible=row["output_tokens"])
     cost = None if price is None else price.cost(told, at=AT if day else at)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,34 @@ def test_calls_inside_jobs_are_matched_by_their_key(tmp_path: Path) -> None:
     told = place.say(*words).json
     assert told["components"][0]["name"] == "batch discount"
     assert told["verdict"] == "reconciled"
+
+
+def test_generations_are_matched_by_the_id_in_each_answer(faulty: tuple[Place, Path], tmp_path: Path) -> None:
+    """Rows of OpenRouter's shape find their attempts by the `id` of the body; forfeits that are on no row were not billed."""
+    place, _ = faulty
+    with Snapshot.open(place.root / "cache.db") as view:
+        replies = view.columns("replies")
+        rows = []
+        for place_, key in enumerate(replies["key"]):
+            reply = view.reply(key)
+            assert reply is not None
+            rows.append(
+                {
+                    "id": json.loads(reply.raw)["id"],
+                    "created_at": datetime.fromtimestamp(replies["at"][place_], UTC).isoformat(),
+                    "model": reply.served_model,
+                    "total_cost": str(Decimal(replies["cost"][place_]).scaleb(-9)),
+                    "native_tokens_prompt": reply.usage.input,
+                    "native_tokens_cached": reply.usage.cache_read,
+                    "native_tokens_completion": reply.usage.output,
+                    "native_tokens_reasoning": reply.usage.reasoning,
+                }
+            )
+    path = tmp_path / "generations.json"
+    path.write_text(json.dumps(rows))
+    told = place.say("reconcile", str(path), "--provider", "sim", "--json").json
+    assert told["matched_by"] == {"sim": "call"}
+    assert ([one["name"] for one in told["components"]], told["residual_usd"]) == (["forfeits not billed"], "0.00")
 
 
 @pytest.fixture(scope="module")

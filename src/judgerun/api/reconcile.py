@@ -60,11 +60,14 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciled:
-    """What was found, where it is written, which attempts were adjusted now, and experiments whose prices are not known here."""
+    """What was found, where it is written, which attempts were adjusted now and which budgets that froze, and experiments whose
+    prices are not known here.
+    """
 
     told: Reconciliation
     folder: Path
     applied: tuple[int, ...]
+    frozen: frozenset[str]
     unpriced: tuple[str, ...]
 
 
@@ -92,12 +95,13 @@ def reconcile(workspace: Workspace, paths: Sequence[Path], asked: Asked) -> Reco
         scope=lambda one: asked.budget in (None, one.budget) and asked.experiment in (None, one.experiment),
         tolerance=asked.tolerance,
     )
-    applied = asyncio.run(_record(workspace, name, statement, told, ledger.forfeited if asked.apply else None))
+    applied, frozen = asyncio.run(_record(workspace, name, statement, told, ledger.forfeited if asked.apply else None))
     folder = workspace.root / "audits" / f"reconcile-{name}"
     document = told.record() | {"name": name, "applied": list(applied)}
     body = orjson.dumps(document, option=orjson.OPT_INDENT_2) + b"\n"
     write(folder, {"reconcile.json": body, "reconcile.md": page(name, told, [str(number) for number in applied])})
-    return Reconciled(told=told, folder=folder, applied=applied, unpriced=tuple(sorted(ledger.unpriced)))
+    unpriced = tuple(sorted(ledger.unpriced))
+    return Reconciled(told=told, folder=folder, applied=applied, frozen=frozen, unpriced=unpriced)
 
 
 def _refuse_currencies(statement: Statement, rates: Sequence[Rate]) -> None:
@@ -133,8 +137,10 @@ async def _record(
     statement: Statement,
     told: Reconciliation,
     forfeited: Mapping[int, Amount] | None,
-) -> tuple[int, ...]:
-    """The verdict as an event; with what was `forfeited`, adjusts. The attempts adjusted: each at most once by the same files."""
+) -> tuple[tuple[int, ...], frozenset[str]]:
+    """The verdict as an event; with what was `forfeited`, adjusts. The attempts adjusted, each at most once by the same files, and
+    the budgets that are frozen, since an attempt was billed above its hold.
+    """
     detail = json.dumps(
         {
             "verdict": told.verdict,
@@ -145,18 +151,20 @@ async def _record(
         sort_keys=True,
     )
     applied: list[int] = []
+    frozen: set[str] = set()
     async with Inline.open(workspace.cache, clock=WallClock()) as cache:
         for one in told.resolves if forfeited is not None else ():
             if not one.booked.resolved and forfeited is not None:
                 held = forfeited[one.booked.attempt]
                 tokens = held.tokens if one.tokens is None else one.tokens
                 amount = replace(held, nanos=one.nanos, tokens=tokens)
-                await cache.adjust(one.booked.attempt, amount, document=_document(statement, one))
+                closed = await cache.adjust(one.booked.attempt, amount, document=_document(statement, one))
                 applied.append(one.booked.attempt)
+                frozen |= {one.booked.budget} if closed.overrun else set()
         last = [event.detail for event in cache.events(0) if event.kind == KIND and event.subject == name]
         if not last or last[-1] != detail:
             await cache.note(KIND, name, detail)
-    return tuple(applied)
+    return tuple(applied), frozenset(frozen)
 
 
 def _document(statement: Statement, one: Resolve) -> str:
@@ -164,8 +172,8 @@ def _document(statement: Statement, one: Resolve) -> str:
     if not one.lines:
         files = ", ".join(f"{file.name} sha256:{file.digest}" for file in statement.files)
         return f"{files} on no line"
-    more = f" and {len(one.lines) - 1} more lines" if len(one.lines) > 1 else ""
-    return statement.cited(one.lines[0]) + more
+    first, *others = one.lines
+    return statement.cited(first) + (f" and {len(others)} more lines" if others else "")
 
 
 # -- the ledger
@@ -199,7 +207,7 @@ class Ledger:
         for row in self._rows("attempts"):
             if row["sent"]:
                 keys = carried[row["id"]]
-                names = {row["provider"], *(_builtin(deployments[key]) for key in keys[:1])} - {""}
+                names = {row["provider"], _builtin(deployments[keys[0]]) if keys else ""} - {""}
                 yield self._one(row, entries[row["id"]], replies[row["id"]], keys, frozenset(names))
 
     def _rows(self, table: str) -> Iterator[dict[str, Any]]:
@@ -228,7 +236,7 @@ class Ledger:
             settled=settled,
             doubt=doubt,
             usage=None if adjusted else _usage(replies) if state is State.SETTLED else None,
-            ids=frozenset(self._ids(row, replies, keys)),
+            ids=frozenset(self._ids(row, replies, keys, names)),
             job=row["job"] is not None,
             usual=usual,
             batch=batch,
@@ -272,10 +280,14 @@ class Ledger:
             yield self._asked[name]
 
     def _ids(
-        self, row: Mapping[str, Any], replies: Sequence[Mapping[str, Any]], keys: Sequence[bytes]
+        self,
+        row: Mapping[str, Any],
+        replies: Sequence[Mapping[str, Any]],
+        keys: Sequence[bytes],
+        names: frozenset[str],
     ) -> Iterator[str]:
         """The provider's names of a call: of its answer's head, and of its body; in a job the key is the name."""
-        if not any(line.call is not None for line in self.statement.lines):
+        if not names & {line.provider for line in self.statement.lines if line.call is not None}:
             return
         if row["served_by"]:
             yield row["served_by"]

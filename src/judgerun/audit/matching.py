@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,7 @@ from judgerun.model.reply import Usage
 _DATE = re.compile(r"[-@](20\d\d-?[01]\d-?[0-3]\d)$")
 _IDLE = frozenset({"", "preview", "latest"})
 DAY_S = 86_400.0
+CALL_S = 600.0
 Group = tuple[tuple[str, ...], bool]
 """A model's name, and whether it is the batch lane."""
 
@@ -68,6 +70,7 @@ class Cell:
     booked: tuple[Booked, ...] = ()
     certain: bool = False
     foreign: bool = False  # a model, or a key, that the ledger never used
+    series: tuple[object, ...] = ()  # of which it is one interval, where it is of one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,16 +209,13 @@ def _intervals(provider: str, lines: Sequence[Line], booked: Sequence[Booked]) -
     homeless: dict[str, list[Booked]] = defaultdict(list)
     for one in booked:
         names = [()] if merged else [name_of(model) for model in sorted(one.models)]
-        found = (
-            span
-            for name in names
-            for span in spans.get((name, lanes and one.job), ())
-            if span.since <= one.at < span.until
-        )
-        span = next(found, None)
+        near = (_holding(spans.get((name, lanes and one.job), ()), one.at) for name in names)
+        span = next((span for span in near if span is not None), None)
         (homeless[min(one.models, default="")] if span is None else span.booked).append(one)
-    for span in (span for found in spans.values() for span in found):
-        yield Cell(label=_label(provider, span.lines), lines=tuple(span.lines), booked=tuple(span.booked))
+    for key, found in spans.items():
+        for span in found:
+            label, series = _label(provider, span.lines), (provider, *key)
+            yield Cell(label=label, lines=tuple(span.lines), booked=tuple(span.booked), series=series)
     for model, ours in homeless.items():
         yield Cell(label=f"{provider} {model}", booked=tuple(ours))
 
@@ -233,6 +233,13 @@ class _Span:
     def add(self, line: Line) -> None:
         self.lines.append(line)
         self.until = max(self.until, _until(line))
+
+
+def _holding(spans: Sequence[_Span], at: float) -> _Span | None:
+    """The one of spans, in order, that holds a moment, or else begins or ends within the time that a call may last."""
+    place = bisect_right(spans, at, key=lambda span: span.since)
+    near = [span for span in spans[max(place - 1, 0) : place + 1] if span.since - CALL_S <= at < span.until + CALL_S]
+    return min(near, key=lambda span: max(span.since - at, at - span.until), default=None)
 
 
 def _from(line: Line) -> float:

@@ -122,7 +122,7 @@ def reconcile(
     plain = match(statement.lines, booked, period=period, keys=keys)
     shift = _shift(statement, booked, plain, money, period, keys)
     found = match(statement.lines, booked, period=period, keys=keys, shift=shift) if shift else plain
-    taken = [Taken(cell, money.nanos, sum(map(money.slack, cell.lines))) for cell in found.cells]
+    taken = [money.taken(cell) for cell in _mended(found.cells, money)]
     bound = sum(one.bound for one in taken)
     parts = [part for one in taken for part in one.parts()]
     compared = [one for cell in found.cells for one in cell.booked]
@@ -159,6 +159,9 @@ class _Money:
     def slack(self, line: Line) -> Nanos:
         return slack(line, self._units[line.file], self._rates)
 
+    def taken(self, cell: Cell) -> Taken:
+        return Taken(cell, self.nanos, sum(map(self.slack, cell.lines)))
+
 
 def _settled(booked: Sequence[Booked]) -> Nanos:
     return sum(one.settled for one in booked if one.state is State.SETTLED)
@@ -184,13 +187,57 @@ def _beyond(beyond: Sequence[Booked]) -> Iterator[Part]:
         yield Part(name=Name.SCOPE, amount=_settled(beyond), evidence=why)
 
 
-# -- time zones
+# -- time
+
+STRADDLED = 4
+"""So many intervals in a row may share calls that began in one and were counted in the next."""
+
+
+def _mended(cells: Sequence[Cell], money: _Money) -> Iterator[Cell]:
+    """Cells, with neighbours joined where together they have just what the ledger has, and alone they have not: a call that began
+    before midnight may be counted after it.
+    """
+    series: dict[tuple[object, ...], list[Cell]] = defaultdict(list)
+    for cell in cells:
+        if cell.series:
+            series[cell.series].append(cell)
+        else:
+            yield cell
+    for held in series.values():
+        place = 0
+        while place < len(held):
+            count = 1 if _level(held[place], money) else _run(held[place : place + STRADDLED], money)
+            yield held[place] if count == 1 else _join(held[place : place + count])
+            place += count
+
+
+def _run(cells: Sequence[Cell], money: _Money) -> int:
+    """How many cells, from the first, have together what the ledger has; 1 where no number of them has."""
+    counts = (count for count in range(2, len(cells) + 1) if _level(_join(cells[:count]), money))
+    return next(counts, 1)
+
+
+def _level(cell: Cell, money: _Money) -> bool:
+    """Whether a cell has the requests and tokens of its settled attempts; where neither is told, their money."""
+    taken = money.taken(cell)
+    if taken.gap.requests is None and not taken.gap.told:
+        return abs(taken.left) <= taken.bound
+    return not taken.gap.volume
+
+
+def _join(cells: Sequence[Cell]) -> Cell:
+    return Cell(
+        label=cells[0].label,
+        lines=tuple(line for cell in cells for line in cell.lines),
+        booked=tuple(one for cell in cells for one in cell.booked),
+        foreign=all(cell.foreign for cell in cells),
+    )
 
 
 def _moved(before: Nanos, after: Nanos, shift: float, statement: Statement) -> Iterator[Part]:
     if shift:
         zone = ", ".join(sorted({file.zone for file in statement.files}))
-        why = f"the days fit {_zone(shift)} of {zone}: calls near midnight are on the next day, or on the one before"
+        why = f"its days are those of a time zone {_zone(shift)} from {zone}, as --timezone can say"
         yield Part(name=Name.ZONE, amount=after - before, evidence=why)
 
 
@@ -225,15 +272,7 @@ def _joined(matched: Matched) -> Matched:
     for cell in matched.cells:
         models = {line.model or "" for line in cell.lines} or {model for one in cell.booked for model in one.models}
         held[name_of(min(models, default=""))].append(cell)
-    cells = [
-        Cell(
-            label="",
-            lines=tuple(line for cell in group for line in cell.lines),
-            booked=tuple(one for cell in group for one in cell.booked),
-            foreign=all(cell.foreign for cell in group),
-        )
-        for group in held.values()
-    ]
+    cells = [_join(group) for group in held.values()]
     return Matched(cells=tuple(cells), outside=matched.outside, grains=matched.grains)
 
 
@@ -243,7 +282,7 @@ def _misfit(matched: Matched, money: _Money) -> int:
     for cell in matched.cells:
         if cell.foreign:
             continue
-        taken = Taken(cell, money.nanos, sum(map(money.slack, cell.lines)))
+        taken = money.taken(cell)
         doubtful = [*taken.forfeits, *taken.open]
         if taken.gap.requests is not None:
             total += _beyond_range(taken.gap.requests, len(doubtful))

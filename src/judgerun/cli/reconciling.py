@@ -125,6 +125,8 @@ def _tell(words: Words, done: Reconciled, *, apply: bool) -> None:
         words.say(f"the statement does not speak of {told.outside[0]} attempts ({format_usd(told.outside[1])} USD)")
     for name in done.unpriced:
         words.say(f"the prices of {name} are not known here: its files, or some of its models, are gone")
+    for budget in sorted(done.frozen):
+        words.say(f"budget {budget} is frozen: an attempt was billed above its hold (judgerun unfreeze)")
     waiting = sum(not one.booked.resolved for one in told.resolves) - len(done.applied)
     if apply:
         words.say(f"{len(done.applied)} forfeits resolved, each citing its line")

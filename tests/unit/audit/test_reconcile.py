@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from fakes.billed import (
     DAY,
     GRAINS,
-    HALF,
     HOLD,
     PRICE,
     START,
@@ -139,7 +138,6 @@ def test_a_batch_discount_that_one_side_lacks_is_named(grain: str, tagged: bool)
     halved = told(gathered(blurred(calls(booked), kind=Charge.TOKENS), grain), full)
     assert set(names(halved)) == {"batch discount"}
     assert names(halved)["batch discount"] < 0
-    assert HALF is not None
 
 
 @TOLD
@@ -182,6 +180,18 @@ def test_days_of_another_time_zone_are_found(hours: int) -> None:
     assert found.zone == f"{'+' if hours > 0 else '-'}{abs(hours):02d}:00"
     assert set(names(found)) == {"time zone"}
     assert found.reconciled
+
+
+@pytest.mark.parametrize("length", [60.0, DAY])
+def test_calls_over_a_boundary_are_no_faults(length: float) -> None:
+    """A call that began before a minute, or a day, ended may be counted in the next one: nothing is missing, nothing lacks."""
+    late = [replace(attempt(number), models=frozenset({"model-a"}), at=START + DAY - 0.5) for number in (3, 4)]
+    early = [replace(attempt(number), models=frozenset({"model-a"}), at=START + DAY + 1.0) for number in (5, 6)]
+    before = [replace(attempt(number), models=frozenset({"model-a"}), at=START + DAY - 5.0) for number in (7, 8)]
+    counted = [*calls(before), *(line(one, start=moment(START + DAY + 0.2)) for one in late), *calls(early)]
+    grain = "day" if length == DAY else "minute"
+    found = told(gathered(counted, grain), [*before, *late, *early])
+    assert (names(found), found.reconciled, found.zone) == ({}, True, "")
 
 
 def test_what_a_grain_cannot_tell_apart_is_said_and_not_guessed() -> None:
@@ -261,6 +271,14 @@ def test_faults_on_other_days_and_models_are_told_apart_by_day() -> None:
     found = told(gathered([*dear, line(lost)], "day"), booked)
     error = sum(one.settled for one in booked if "model-a" in one.models)
     assert names(found) == {"price error": error, "missing attempts": lost.settled}
+
+
+def test_tokens_without_requests_name_a_billed_forfeit_and_resolve_none() -> None:
+    """Where nothing counts requests (Anthropic), the surplus of tokens within a hold is told as that forfeit, but not applied."""
+    booked = ledger(forfeits=1)
+    found = told(blurred(gathered([*calls(booked), line(booked[60])], "day"), requests=None), booked)
+    assert names(found)["forfeits billed"] == cost(booked[60], Usage(input_fresh=400, output_visible=100))
+    assert found.resolves == ()
 
 
 def test_lines_without_our_numbers_find_their_calls_by_the_providers_id() -> None:
