@@ -19,7 +19,9 @@ from judgerun.table.row import Row
 
 EMPTY_MAX = 0.02
 """Share of empty answers taken for right above which what a judge says of answers is no judgement."""
-NAMES = dict(zip(KINDS, ("empty answers", "references", "answers to another item", "shuffled answers"), strict=True))
+NAMES: Mapping[str, str] = dict(
+    zip(KINDS, ("empty answers", "references", "answers to another item", "shuffled answers"), strict=True)
+)
 SCORE, VERDICT = "the reference scores higher", "the reference's verdict is another"
 """What tells right from wrong where no question does."""
 
