@@ -67,9 +67,10 @@ class Gap:
 
     @property
     def own_caches(self) -> bool:
-        """Whether the further calls may themselves have had all that came from, or went to, a cache."""
-        parts = (self.read, self.write, self.write_1h)
-        return min(parts) >= 0 and sum(parts) <= (self.input or 0) and self.requests != 0
+        """Whether the further, or the lacking, calls may themselves have had all that came from, or went to, a cache."""
+        sign = 1 if (self.input or 0) >= 0 else -1
+        parts = [sign * part for part in (self.read, self.write, self.write_1h)]
+        return min(parts) >= 0 and sum(parts) <= sign * (self.input or 0) and self.requests != 0
 
     def cost(self, price: Price) -> tuple[Fraction, Fraction] | None:
         """What the tokens cost as if none were cached, and what caches change; None where a price hangs on hour or length."""

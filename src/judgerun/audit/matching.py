@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from functools import cache
 from typing import NamedTuple
 
 from judgerun.ledger.prices import Price
@@ -92,6 +93,7 @@ class Period(NamedTuple):
 ALL = Period()
 
 
+@cache
 def name_of(model: str) -> tuple[str, ...]:
     """A model's name as far as statements and requests agree on it: its words in any order, without maker, date and `preview`."""
     text = _DATE.sub("", model.lower().rsplit("/", 1)[-1])

@@ -15,9 +15,8 @@ from judgerun.audit.words import escape, few, markdown, plural
 from judgerun.ledger.statement import File, Line, Rate, Statement, nanos, slack
 from judgerun.model.money import Nanos, format_usd
 
-HALF_HOUR = 1800.0
-SHIFTS = tuple(step * HALF_HOUR for step in sorted(range(-28, 29), key=abs) if step)
-"""Time zones lie up to 14 hours from another."""
+SHIFTS = tuple(hours * 3600.0 for hours in sorted((*range(-14, 15), -9.5, -5.5, -3.5, 3.5, 5.5, 9.5), key=abs) if hours)
+"""Time zones lie up to 14 whole hours from another, some with a half."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,7 +256,7 @@ def _shift(
     if len({line.start for line in days}) < 2 or len(days) != len(statement.lines):
         return 0.0
     now, least = _misfit(plain, money), _misfit(_joined(plain), money)
-    if now <= least:
+    if now <= 2 * least:  # what is wrong is not that days are mixed up
         return 0.0
     for shift in SHIFTS:
         tried = match(statement.lines, booked, period=period, keys=keys, shift=shift)

@@ -71,7 +71,8 @@ class Taken:
 
     def _gap(self) -> Gap:
         counts = [line.requests for line in self.cell.lines if line.requests is not None]
-        requests = sum(counts) - len(self.settled) if counts else 0 if self.cell.certain else None
+        told = bool(counts) or not self.cell.lines
+        requests = sum(counts) - len(self.settled) if told else 0 if self.cell.certain else None
         theirs = summed(line.usage for line in self.cell.lines)
         if theirs is None or any(one.usage is None for one in self.settled):
             return Gap(requests)
@@ -105,7 +106,7 @@ class Taken:
         """Attempts of which the statement, that covers their time, has nothing."""
         if self.settled:
             numbers = _numbers(self.settled)
-            yield self._take(Name.ABSENT, self.left, f"settled, and on no line: {numbers}")
+            yield self._take(Name.ABSENT, self.left, f"settled here, and on no line: {numbers}")
         yield from self._unbilled("no line is of them")
 
     def _unsettled(self) -> Part:
@@ -113,7 +114,7 @@ class Taken:
         if not self.cell.booked:
             return self._take(Name.MISSING, self.left, "no attempt is this call")
         (one,) = self.cell.booked
-        why = f"attempt {one.attempt} is {one.state}"
+        why = f"it is {one.state} here"
         if one.state is State.FORFEITED:
             return self._take(Name.BILLED, self.left, why, (self._resolve(one, self.billed),))
         return self._take(Name.HELD if one.state is State.OPEN else Name.VOIDS, self.left, why)

@@ -345,3 +345,53 @@ def test_the_parts_add_up_whatever_the_statement_says(lines: list[Line], states:
     numbers = [one.booked.attempt for one in found.resolves]
     assert len(numbers) == len(set(numbers))
     assert all(one.booked.state is State.FORFEITED for one in found.resolves)
+
+
+PLANTED = ("none", "missing", "billed", "unbilled", "price", "cache", "batch", "foreign", "absent")
+
+
+def planted(number: int, fault: str, seed: int) -> tuple[list[Booked], list[Line], str, int]:
+    """One call with one fault: what the ledger and the statement have of it, the name of the part, and its amount."""
+    one = attempt(number, job=fault == "batch", seed=seed)
+    if fault == "missing":
+        return [], [line(one)], "missing attempts", one.settled
+    if fault == "foreign":
+        return [], [line(one, model="alien")], "foreign traffic", one.settled
+    if fault == "absent":
+        return [one], [], "not on the statement", -one.settled
+    if fault in ("billed", "unbilled"):
+        lost = attempt(number, state=State.FORFEITED, seed=seed)
+        true = line(lost)
+        charged = cost(lost, true.usage)
+        return (
+            [lost],
+            [true] * (fault == "billed"),
+            f"forfeits {'' if fault == 'billed' else 'not '}billed",
+            charged * (fault == "billed"),
+        )
+    if fault == "price":
+        return [one], [line(one, nanos=one.settled * 3)], "price error", one.settled * 2
+    if fault == "batch":
+        return [one], [line(one, nanos=cost(one))], "batch discount", cost(one) - one.settled
+    if fault == "cache":
+        blind = replace(one, usage=Usage(input_fresh=900, cache_read=0, output_visible=5))
+        seen = Usage(input_fresh=100, cache_read=800, output_visible=5)
+        ours, theirs = cost(blind), cost(blind, seen)
+        return [replace(blind, settled=ours)], [line(blind, usage=seen, nanos=theirs)], "cache discount", theirs - ours
+    return [one], [line(one)], "", 0
+
+
+@settings(max_examples=200, deadline=None)
+@given(faults=st.lists(st.sampled_from(PLANTED), min_size=1, max_size=25), seed=st.integers(0, 99))
+def test_any_mixture_of_faults_is_named_call_by_call(faults: list[str], seed: int) -> None:
+    """Whatever faults are planted together, each part has exactly the money of its own."""
+    anchors = [attempt(number, seed=seed) for number in (1000, 1001)]  # both models are known
+    booked, lines, wanted = [*anchors], calls(anchors), dict[str, int]()
+    for number, fault in enumerate(faults):
+        ours, theirs, name, amount = planted(number, fault, seed)
+        booked, lines = booked + ours, lines + theirs
+        if name:
+            wanted[name] = wanted.get(name, 0) + amount
+    ends = (moment(START), moment(START + 2 * DAY - 1))  # the statement covers both days
+    span = [replace(one, start=end, end=end) for one, end in zip(lines, ends, strict=False)]
+    assert names(told([*span, *lines[2:]], booked)) == wanted

@@ -76,6 +76,16 @@ def test_a_mapping_file_says_what_foreign_columns_mean(tmp_path: Path) -> None:
     assert (moved.lines[0].start, moved.lines[0].provider) == (line.start + timedelta(hours=1), "own")
 
 
+def test_the_mapping_in_the_guide_is_one(tmp_path: Path) -> None:
+    """What docs/audits.md shows reads a bill of the simulated provider."""
+    guide = (Path(__file__).parents[3] / "docs" / "audits.md").read_text()
+    block = next(part for part in guide.split("```toml\n")[1:] if part.startswith('provider = "sim"')).split("```")[0]
+    row = {"at": 1.5, "model": "m", "nanos": 7, "input": 5, "output": 2, "attempt": "3", "billed": True}
+    bill = put(tmp_path, "bill.jsonl", json.dumps(row) + "\n" + json.dumps(row | {"billed": False}) + "\n")
+    (line,) = read([bill], format=str(put(tmp_path, "m.toml", block))).lines
+    assert (line.provider, line.attempt, line.amount, line.requests) == ("sim", 3, Decimal("7e-9"), 1)
+
+
 def test_a_mapping_that_makes_no_sense_is_refused_with_all_that_is_wrong(tmp_path: Path) -> None:
     """Two ways to say when, a zone that is none, a unit that is none, a key that is none: each is told, with its line."""
     text = MAPPING.replace("Europe/Berlin", "Berlin/Europe").replace('"0.01"', '"cents"')
