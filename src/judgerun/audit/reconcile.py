@@ -15,7 +15,9 @@ from judgerun.audit.words import escape, few, markdown, plural
 from judgerun.ledger.statement import File, Line, Rate, Statement, nanos, slack
 from judgerun.model.money import Nanos, format_usd
 
-SHIFTS = tuple(hours * 3600.0 for hours in sorted((*range(-14, 15), -9.5, -5.5, -3.5, 3.5, 5.5, 9.5), key=abs) if hours)
+SHIFTS: tuple[float, ...] = tuple(
+    hours * 3600.0 for hours in sorted((*range(-14, 15), -9.5, -5.5, -3.5, 3.5, 5.5, 9.5), key=abs) if hours
+)
 """Time zones lie up to 14 whole hours from another, some with a half."""
 
 

@@ -80,7 +80,7 @@ def test_the_mapping_in_the_guide_is_one(tmp_path: Path) -> None:
     """What docs/audits.md shows reads a bill of the simulated provider."""
     guide = (Path(__file__).parents[3] / "docs" / "audits.md").read_text()
     block = next(part for part in guide.split("```toml\n")[1:] if part.startswith('provider = "sim"')).split("```")[0]
-    row = {"at": 1.5, "model": "m", "nanos": 7, "input": 5, "output": 2, "attempt": "3", "billed": True}
+    row = {"at": 1_796_083_200.5, "model": "m", "nanos": 7, "input": 5, "output": 2, "attempt": "3", "billed": True}
     bill = put(tmp_path, "bill.jsonl", json.dumps(row) + "\n" + json.dumps(row | {"billed": False}) + "\n")
     (line,) = read([bill], format=str(put(tmp_path, "m.toml", block))).lines
     assert (line.provider, line.attempt, line.amount, line.requests) == ("sim", 3, Decimal("7e-9"), 1)
