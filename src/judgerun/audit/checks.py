@@ -25,6 +25,7 @@ from judgerun.audit import (
     sources,
     spend,
     split,
+    statements,
     tokens,
 )
 from judgerun.audit.evidence import Evidence
@@ -95,6 +96,7 @@ CHECKS: tuple[Check, ...] = (
     Check(ledger.check_doubles, ("bought twice",)),
     Check(ledger.check_forfeits, ("forfeits",)),
     Check(ledger.check_prices, ("free tokens", "price", "reported cost")),
+    Check(statements.check_statements, ("statement",)),
     Check(spend.check_waste, ("spend on truncated",)),
     Check(spend.check_estimates, ("estimate",)),
     Check(spend.check_gaps, ("gaps",)),
@@ -117,6 +119,7 @@ TABLES: tuple[Callable[[Evidence], Iterator[Table]], ...] = (
     position.tables,
     judges.tables,
     spend.tables,
+    statements.tables,
 )
 """What is laid open beside the findings, in the order in which it is printed."""
 

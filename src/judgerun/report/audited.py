@@ -52,6 +52,7 @@ ROWS_OPEN = 24
 def _drawn(evidence: Evidence, names: Mapping[str, str]) -> Iterator[Figure]:
     yield from curves.lengths(evidence, names)
     yield from curves.spend(evidence)
+    yield from curves.statements(evidence)
 
 
 def _findings(audit: Audit, names: Mapping[str, str]) -> Section:

@@ -11,6 +11,7 @@ from judgerun.audit.evidence import Evidence
 from judgerun.audit.lengths import Lengths
 from judgerun.audit.lengths import lengths as measured
 from judgerun.audit.spend import booked
+from judgerun.audit.statements import held
 from judgerun.model.money import format_usd
 from judgerun.report.page import Figure
 from judgerun.report.plots import COLOURS, ROWS_MAX, canvas, has_plots, svg, ticked
@@ -22,13 +23,13 @@ def lengths(evidence: Evidence, names: Mapping[str, str]) -> Iterator[Figure]:
     """One line a condition: where the middle half and nine tenths of its replies end, as shares of the cap; red stands for those at
     the cap.
     """
-    held = list(measured(evidence))[:ROWS_MAX]
-    if not held or not has_plots():
+    found = list(measured(evidence))[:ROWS_MAX]
+    if not found or not has_plots():
         return
-    figure, axes = canvas(len(held))
-    for place, one in enumerate(held):
+    figure, axes = canvas(len(found))
+    for place, one in enumerate(found):
         _strip(axes, place, one)
-    ticked(axes, [names.get(one.condition, one.condition) for one in held])
+    ticked(axes, [names.get(one.condition, one.condition) for one in found])
     axes.axvline(1.0, color=RED, linewidth=1)
     axes.set_xlim(0, 1.1)
     said = "Tokens of replies over their cap: 5% to 95%, the middle half, the median; in red how many of each hundred stand at it."
@@ -69,6 +70,23 @@ def spend(evidence: Evidence) -> Iterator[Figure]:
     axes.set_ylabel("USD")
     axes.legend(loc="upper left", frameon=False)
     yield Figure(svg(figure), "Spend of the experiment over time, and the caps on the whole that lie in reach.")
+
+
+def statements(evidence: Evidence) -> Iterator[Figure]:
+    """The residual of each statement against which the ledger was held, one bar a part."""
+    parts = [
+        (f"{name}: {part}", nanos / 1e9)
+        for name, told in sorted(held(evidence).items())
+        for part, nanos in sorted(told["components"].items())
+        if nanos
+    ][:ROWS_MAX]
+    if not parts or not has_plots():
+        return
+    figure, axes = canvas(len(parts))
+    axes.barh(range(len(parts)), [usd for _, usd in parts], color=BLUE, height=0.7)
+    axes.axvline(0, color=DARK, linewidth=1)
+    ticked(axes, [words for words, _ in parts])
+    yield Figure(svg(figure), "USD by which statements differ from what is settled, part by part.")
 
 
 CURVE_LINES = 12

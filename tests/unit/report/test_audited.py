@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,7 @@ from fakes.evidence import TRUNCATED, Ending, chat, evidence, plain
 from judgerun.audit.checks import audit
 from judgerun.audit.evidence import Evidence
 from judgerun.audit.finding import Audit, Finding
+from judgerun.model.event import Event
 from judgerun.model.reply import Usage
 from judgerun.report.audited import files
 
@@ -64,3 +66,32 @@ def test_the_same_evidence_gives_the_same_bytes(given: Evidence) -> None:
     first, second = files(audit(given), given), files(audit(given), given)
     assert first == second
     assert set(first) == {"audit.json", "audit.md", "audit.html"}
+
+
+def test_what_statements_say_is_on_the_page() -> None:
+    """The last word on each statement: a note where the ledger explains it, a warning where not, a table and bars of its parts."""
+    given = lengthy()
+    told = {
+        "verdict": "reconciled",
+        "residual_nanos": 70,
+        "components": {"rounding": 70, "price error": 0},
+        "files": {},
+    }
+    worse = {
+        **told,
+        "verdict": "unexplained 0.5",
+        "residual_nanos": 500_000_000,
+        "components": {"cannot be told apart": 500_000_000},
+    }
+    events = [
+        Event(number, 1.0, "reconcile", name, json.dumps(detail), None)
+        for number, (name, detail) in enumerate((("march", worse), ("march", told), ("april", worse)), 1)
+    ]
+    given = replace(given, books=replace(given.books, events=tuple(events)))
+    found = [finding for finding in audit(given).findings if finding.check == "statement"]
+    assert [(finding.severity, finding.value) for finding in found] == [("warning", "0.50"), ("note", "0.00000007")]
+    (table,) = [table for table in audit(given).tables if table.name == "statements"]
+    assert [row[:2] for row in table.rows] == [
+        ("april", "cannot be told apart"), ("april", "residual"), ("march", "rounding"), ("march", "residual"),
+    ]  # fmt: skip
+    assert files(audit(given), given)["audit.html"].decode().count("<svg") == 4
