@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import zipfile
+from pathlib import Path
 from typing import Any
 
 from fakes.place import Place, lines, stated
@@ -58,9 +61,33 @@ def test_what_was_registered_before_the_first_reply_is_told_from_late_edits(plac
     assert (late["severity"], late["value"]) == ("warning", 3)
     assert any("truncated" in line and "0.3" in line for line in late["evidence"])
     assert all("post hoc: it was registered otherwise: value was" in line["note"] for line in told(place))
-    again = place.do("register").json
+    again = place.do("register", "--because", "a typo").json
     assert again["replies"] == 16
+    place.do("audit", fine=(0, 8))
+    tables = {table["name"]: table["rows"] for table in _audited(place)["tables"]}
+    assert [(row["replies"], row["because"]) for row in tables["registrations"]] == [
+        (0, "the plan of the spring"),
+        (16, "a typo"),
+    ]
+    assert "gate of j/one/p" in tables["registrations"][1]["items changed"]
+    assert {row["standing"] for row in tables["registration"]} == {"registered", "post hoc"}
+    assert "limits was" in _page(place)
     assert {item["standing"] for item in again["items"]} == {"registered", "post hoc"}
+
+
+def test_what_was_never_registered_is_said_so(place: Place) -> None:
+    """An audit and a report without a registration say so, once."""
+    place.write(TEXT, FILES)
+    place.do("run")
+    place.do("audit", fine=(0, 8))
+    (table,) = [table for table in _audited(place)["tables"] if table["name"] == "registration"]
+    assert [row["standing"] for row in table["rows"]] == ["never registered"]
+    assert "never" in _page(place)
+
+
+def _audited(place: Place) -> dict[str, Any]:
+    held: dict[str, Any] = json.loads((place.root / "audits" / "x" / "audit.json").read_text())
+    return held
 
 
 def _page(place: Place) -> str:
@@ -128,4 +155,52 @@ def test_a_seal_names_what_its_pages_and_numbers_rest_on(place: Place) -> None:
     (place.root / "audits" / "waivers.toml").write_text(waiver)
     told = place.do("verify").json
     assert told["whole"]
-    assert any("waiver constant is now the simulator says" in note for note in told["notes"])
+    assert any("waivers: constant is now the simulator says" in note for note in told["notes"])
+
+
+def test_what_is_left_out_after_a_seal_is_in_every_report(place: Place) -> None:
+    """The seal holds and tells of it; a report is a draft with the banner, and no bundle is made, until it is sealed anew."""
+    place.write(TEXT, FILES)
+    place.do("run")
+    first = place.do("seal").json["seal"]
+    place.do("report")
+    place.do("exclude", "j/two", "--because", "its key was shared")
+    told = place.do("verify").json
+    assert told["whole"]
+    assert any("j/two" in note and "exclude" in note for note in told["notes"])
+    page = _page(place)
+    assert "DRAFT" in page
+    assert "Excluded: j/two is left out" in page
+    assert place.do("bundle", fine=(2,)).problems
+    second = place.do("seal").json["seal"]
+    assert second != first
+    page = _page(place)
+    assert "DRAFT" not in page
+    assert "Excluded: j/two is left out" in page
+    assert place.do("verify").json["notes"] == []
+
+
+def test_a_changed_page_in_a_bundle_is_found(place: Place) -> None:
+    """Every page of a bundle is made again: one that was changed and packed anew is named by its line."""
+    place.write(TEXT, FILES)
+    place.do("run")
+    place.do("exclude", "--item", "r3", "--because", "it is a duplicate")
+    place.do("register")
+    place.do("seal")
+    path = Path(place.do("bundle").json["file"])
+    whole = place.say("verify", str(path), "--json")
+    assert (whole.code, json.loads(whole.out)["notes"]) == (0, ["results: equal"]), whole.out
+    with zipfile.ZipFile(path) as archive:
+        held = {name: archive.read(name) for name in archive.namelist()}
+    name = "audits/x/audit.md"
+    held[name] = held[name].replace(b"it is a duplicate", b"it is too hard", 1)
+    manifest = json.loads(held["manifest.json"])
+    manifest["files"][name] |= {"bytes": len(held[name]), "sha256": hashlib.sha256(held[name]).hexdigest()}
+    held["manifest.json"] = json.dumps(manifest).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for one, content in held.items():
+            archive.writestr(one, content)
+    broken = place.say("verify", str(path), "--json")
+    assert broken.code == 5
+    (line,) = json.loads(broken.out)["differences"]
+    assert line.startswith(f"{name}: differs from what the cache gives, first in line ")

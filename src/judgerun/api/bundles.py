@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import orjson
+
 from judgerun.api.evidence import gather
-from judgerun.api.offline import audit, report, view
+from judgerun.api.offline import audit, excluded_since, report, view
 from judgerun.api.project import Project, Workspace
-from judgerun.audit.checks import audit as run_checks
+from judgerun.api.remaking import made_again
+from judgerun.api.resting import changes, code, resting
 from judgerun.errors import Problem, Refused
 from judgerun.files.workspace import list_budgets
-from judgerun.report import build
 from judgerun.report.bundle import Checked, Contents, placed, verify_bundle, write_bundle
 from judgerun.store.extract import extract
 from judgerun.store.snapshot import Snapshot
@@ -35,6 +37,9 @@ def make(project: Project, out: Path | None = None, *, digests_only: bool = Fals
     with view(project) as held:
         if not held.seals(project.name):
             raise Refused(Problem(project.name, "bundle", "there is no seal", f"judgerun seal {project.name}"))
+        if excluded_since(project, held):
+            wrong = "what is left out changed since the seal"
+            raise Refused(Problem(project.name, "bundle", wrong, f"judgerun seal {project.name}"))
     audit(project, present=False)
     report(project)
     target = out or project.workspace.root / "results" / project.name / f"{project.name}{ENDING}"
@@ -98,15 +103,29 @@ def _budgets(root: Path) -> Iterator[Path]:
 def verify(path: Path, *, trust: bool = False) -> BundleVerified:
     """Check a bundle without a workspace, a key or the network. SealBroken when it is no bundle at all."""
     checked: Checked = verify_bundle(path, recompute=_recompute, trust=trust)
-    notes = [f"estimates: {checked.estimates}"] if checked.estimates else []
+    notes = [f"results: {checked.results}"] if checked.results else []
+    notes += checked.old
     notes += [f"{name} is known by its digest alone" for name in checked.skipped]
     return BundleVerified(seal=checked.seal, notes=tuple(notes), wrong=checked.wrong)
 
 
-def _recompute(folder: Path) -> bytes:
-    """estimates.json of the one experiment in an unpacked bundle."""
+def _recompute(folder: Path) -> tuple[list[str], list[str]]:
+    """What of an unpacked bundle comes out otherwise, and what is only old. Whether rows are missing in the ledger can be told in
+    the whole cache alone: where that was a finding, pages may differ.
+    """
     (name,) = (path.parent.name for path in (folder / "prompts").glob("*/experiment.toml"))
     project = Workspace(root=folder, environ={}).open(name)
     with Snapshot.open(project.workspace.cache) as held:
-        evidence = gather(project, held, part=True).evidence
-        return build.estimates(evidence, run_checks(evidence))
+        gathered = gather(project, held, part=True)
+        told = {} if gathered.sealed is None else gathered.sealed.stated
+        moved = list(changes(told.get("rests", {}), resting(gathered.evidence)))
+        if told.get("code") != code():
+            moved.append(f"the program is now {code()}, was {told.get('code')} when sealed")
+        wrong, old = made_again(project, gathered.evidence, moved=bool(moved) or _gaps(folder, name))
+    return wrong, [*moved, *old]
+
+
+def _gaps(folder: Path, name: str) -> bool:
+    """Whether the audit in a bundle found that rows are missing."""
+    path = folder / "audits" / name / "audit.json"
+    return path.exists() and any(one["check"] == "gaps" for one in orjson.loads(path.read_bytes())["findings"])

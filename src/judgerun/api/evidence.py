@@ -24,9 +24,11 @@ from judgerun.ledger.entry import Amount, Entry, EntryKind
 from judgerun.ledger.prices import Price
 from judgerun.model.condition import canary_of
 from judgerun.model.event import Event
+from judgerun.model.exclusion import KIND as EXCLUDE
 from judgerun.model.exclusion import excluded
 from judgerun.model.kept import Kept, Lost
 from judgerun.model.lane import lanes_in_force
+from judgerun.model.registration import KIND as REGISTER
 from judgerun.model.reply import BUCKETS, Usage
 from judgerun.model.request import RequestKey
 from judgerun.model.setting import Setting
@@ -59,9 +61,9 @@ class Gathered:
 def gather(
     project: Project, view: Snapshot, *, sealed: Sealed | None = None, present: bool = False, part: bool = False
 ) -> Gathered:
-    """The evidence of an experiment as the view shows it. `sealed` defaults to the newest seal, if there is one: what was escalated
-    after it is left out. With `present` all of it counts, and a seal that does not cover all of it is none. Of a
-    `part` of a cache, as bundles have it, nobody knows which rows are missing.
+    """The evidence of an experiment as the view shows it. `sealed` defaults to the newest seal, if there is one: what was
+    escalated, registered or excluded after it is left out. With `present` all of it counts, and a seal that does not cover all
+    of it is none. Of a `part` of a cache, as bundles have it, nobody knows which rows are missing.
     """
     if sealed is None:
         seals = view.seals(project.name)
@@ -69,7 +71,8 @@ def gather(
     plans = project.plans(view)
     if sealed is not None:
         covered = tuple(plan for plan in plans if plan.event <= sealed.stated.get("escalation", 0))
-        sealed, plans = (None, plans) if present and covered != plans else (sealed, covered)
+        uncovered = covered != plans or later(view, project.name, sealed)
+        sealed, plans = (None, plans) if present and uncovered else (sealed, covered)
     record = Recorder(view)
     flow = project.flow(lookup=record, matrix=view.matrix, keep=True, plans=plans, buys="own")
     for _ in flow.survey():
@@ -192,6 +195,15 @@ def _events(view: Snapshot, experiment: str, sealed: Sealed | None) -> Iterator[
         event = Event(**row)
         if event.experiment in (experiment, None) and (sealed is None or event.at <= sealed.at):
             yield event
+
+
+def later(view: Snapshot, experiment: str, sealed: Sealed) -> tuple[Event, ...]:
+    """What was registered and excluded after a seal, oldest first."""
+    return tuple(
+        event
+        for event in view.events(0)
+        if event.experiment == experiment and event.kind in (REGISTER, EXCLUDE) and event.at > sealed.at
+    )
 
 
 def read_balances(view: Snapshot, experiment: str | None = None) -> dict[Leaf, Balance]:

@@ -6,18 +6,18 @@ import asyncio
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 
 from judgerun.api.changes import files
-from judgerun.api.evidence import Gathered, gather
+from judgerun.api.evidence import Gathered, gather, later
 from judgerun.api.project import Project
 from judgerun.api.remaking import made_again, results
-from judgerun.api.resting import changes, resting
+from judgerun.api.resting import changes, code, resting
 from judgerun.audit.checks import audit as run_checks
 from judgerun.audit.finding import Audit
 from judgerun.dispatch.clock import WallClock
 from judgerun.errors import Problem, Refused
+from judgerun.model.exclusion import KIND as EXCLUDE
 from judgerun.report.audited import files as audit_files
 from judgerun.report.export import export as export_tables
 from judgerun.store import seal as seals
@@ -77,7 +77,7 @@ def stated(project: Project, gathered: Gathered) -> Stated:
         plan=gathered.evidence.plan,
         prices=project.sheet.version,
         files=files(project),
-        code=f"judgerun {version('judgerun')}",
+        code=code(),
         lanes=gathered.evidence.lanes,
         escalation=gathered.plans[-1].event if gathered.plans else 0,
         rests=resting(gathered.evidence),
@@ -125,12 +125,13 @@ def verify(project: Project) -> Verified:
         # A later price or version of the program is told; it does not break what was sealed.
         kept = Stated(plan=today.plan, prices="", files=today.files, code="")
         checked = seals.verify(held, project.name, today=kept)
-        later = project.plans(held)[len(gathered.plans) :]
-        moved = list(changes(gathered.sealed.stated.get("rests", {}), today.rests)) if gathered.sealed else []
-        wrong, old = made_again(project, gathered.evidence, moved=bool(moved))
+        escalated = project.plans(held)[len(gathered.plans) :]
+        decided = later(held, project.name, checked.seal) if checked else ()
+        told = {} if gathered.sealed is None else gathered.sealed.stated
+        moved = list(changes(told.get("rests", {}), today.rests))
+        wrong, old = made_again(project, gathered.evidence, moved=bool(moved) or told.get("code") != today.code)
     if checked is None:
         raise Refused(Problem(project.name, "verify", "there is no seal", f"judgerun seal {project.name}"))
-    told = checked.seal.stated
     notes = [
         f"{name} is now {now}, was {told.get(key)} when sealed"
         for name, key, now in (("the price sheet", "prices", today.prices), ("the program", "code", today.code))
@@ -139,18 +140,32 @@ def verify(project: Project) -> Verified:
     notes += moved
     notes += [f"{checked.later_entries} entries came after the seal"] if checked.later_entries else []
     notes += [f"{checked.later_replies} replies came after the seal"] if checked.later_replies else []
-    notes += [f"an escalation came after the seal: {plan}{f' ({plan.because})' * bool(plan.because)}" for plan in later]
+    notes += [
+        f"an escalation came after the seal: {plan}{f' ({plan.because})' * bool(plan.because)}" for plan in escalated
+    ]
+    notes += [
+        f"{event.subject}: a word on record came after the seal ({event.kind}); a new seal takes it in"
+        for event in decided
+    ]
     return Verified(seal=checked, notes=(*notes, *old), wrong=(*map(str, checked.differences), *wrong))
 
 
 def report(project: Project) -> tuple[Audit, Path, bool]:
-    """Write results/EXP/; the audit on which it rests, that folder, and whether the cache is sealed."""
+    """Write results/EXP/; the audit on which it rests, that folder, and whether the cache is sealed. What was excluded after the
+    seal is in every report: of it none is sealed.
+    """
     with view(project) as held:
-        gathered = gather(project, held)
+        gathered = gather(project, held, present=excluded_since(project, held))
         found = run_checks(gathered.evidence)
     folder = project.workspace.root / "results" / project.name
     write(folder, results(gathered.evidence, found))
     return found, folder, gathered.sealed is not None
+
+
+def excluded_since(project: Project, held: Snapshot) -> bool:
+    """Whether something was left out, or taken in again, since the newest seal."""
+    seals = held.seals(project.name)
+    return bool(seals) and any(event.kind == EXCLUDE for event in later(held, project.name, seals[-1]))
 
 
 def export(project: Project, formats: tuple[str, ...] = ()) -> tuple[Path, list[str]]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import platform
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from importlib.metadata import PackageNotFoundError, requires, version
 
+from judgerun.audit.books import Attempt
 from judgerun.audit.evidence import Evidence
-from judgerun.ledger.prices import Price
+from judgerun.ledger.prices import Price, PriceSheet
 from judgerun.model.registration import digest_of, items, registrations
 from judgerun.model.request import digest
 
@@ -17,19 +19,26 @@ Groups = Mapping[str, Mapping[str, str]]
 
 
 def resting(evidence: Evidence) -> Groups:
-    """Group by group, name by name: the environment, the prices of the models, the registration, the waivers, the exclusions."""
+    """Group by group, name by name: environment, prices that were charged, registration, waivers, exclusions."""
+    own = [attempt for attempt in evidence.books.attempts if attempt.leaf.experiment == evidence.experiment.name]
     return {
         "environment": environment(),
-        "price": {name: _priced(prices) for name, prices in sorted(evidence.prices.items())},
-        "batch price": {name: _priced(prices) for name, prices in sorted(evidence.job_prices.items())},
-        "fixed": _fixed(evidence),
-        "waiver": {
+        "prices": dict(_charged(evidence.prices, [attempt for attempt in own if attempt.job is None])),
+        "batch prices": dict(_charged(evidence.job_prices, [attempt for attempt in own if attempt.job is not None])),
+        "registration": _fixed(evidence),
+        "waivers": {
             f"{waiver.check} {waiver.condition}".strip(): waiver.because
+            + (f" (until {waiver.until})" if waiver.until else "")
             for waiver in evidence.waivers
             if waiver.experiment == evidence.experiment.name
         },
-        "excluded": {one.subject: one.because for one in evidence.exclusions},
+        "exclusions": {one.subject: one.because for one in evidence.exclusions},
     }
+
+
+def code() -> str:
+    """The version of the program."""
+    return f"judgerun {version('judgerun')}"
 
 
 def environment() -> dict[str, str]:
@@ -45,9 +54,14 @@ def environment() -> dict[str, str]:
     return found
 
 
-def _priced(prices: Sequence[Price]) -> str:
-    """A digest of dated prices."""
-    return digest(repr(prices).encode())[:16]
+def _charged(prices: Mapping[str, Sequence[Price]], attempts: Iterable[Attempt]) -> Iterator[tuple[str, str]]:
+    """Each dated price that was in force on a day of an attempt: its model and day of start, and its source with a digest."""
+    sheet = PriceSheet(prices)
+    for model, day in sorted({(attempt.model, attempt.leaf.day) for attempt in attempts}):
+        price = sheet.find(model, date.fromisoformat(day))
+        if price is not None:
+            start = "" if price.start is None else f" from {price.start}"
+            yield f"{model}{start}", f"{price.source or 'written'} {digest(repr(price).encode())[:16]}"
 
 
 def _fixed(evidence: Evidence) -> dict[str, str]:
@@ -64,4 +78,4 @@ def changes(sealed: Groups, now: Groups) -> Iterator[str]:
         for name in sorted({*values, *today}):
             was, is_ = values.get(name), today.get(name)
             if was != is_:
-                yield f"{group} {name} is now {is_ or 'gone'}, was {was or 'not there'} when sealed"
+                yield f"{group}: {name} is now {is_ or 'gone'}, was {was or 'not there'} when sealed"

@@ -120,6 +120,7 @@ TABLES: tuple[Callable[[Evidence], Iterator[Table]], ...] = (
     judges.tables,
     spend.tables,
     statements.tables,
+    registered.tables,
 )
 """What is laid open beside the findings, in the order in which it is printed."""
 

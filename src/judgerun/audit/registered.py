@@ -3,17 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 from judgerun.audit.evidence import Evidence
-from judgerun.audit.finding import Finding
+from judgerun.audit.finding import Finding, Table
 from judgerun.audit.words import few
-from judgerun.model.registration import Item, items, registrations, standings
+from judgerun.model.registration import Item, Registration, items, registrations, standings
 
 
 def standing(evidence: Evidence) -> list[Item]:
     """How each question, gate and rule of the experiment stands to what was registered; nothing where nothing was."""
     held = registrations(evidence.books.events, evidence.experiment.name)
     return standings(items(evidence.experiment), held) if held else []
+
+
+def tables(evidence: Evidence) -> Iterator[Table]:
+    """How each question, gate and rule stands, and what was registered when. Of an experiment that was never registered one row."""
+    told, held = standing(evidence), registrations(evidence.books.events, evidence.experiment.name)
+    named = [(item.name, item.standing, item.why) for item in told]
+    yield Table(
+        name="registration",
+        title="What was fixed before the first reply",
+        columns=("item", "standing", "why"),
+        rows=tuple(named) or (("every question, gate and rule", "never registered", ""),),
+    )
+    if held:
+        yield Table(
+            name="registrations",
+            title="Registrations and their amendments",
+            columns=("at", "replies", "digest", "items changed", "because"),
+            rows=tuple(_row(one, held[place - 1] if place else None) for place, one in enumerate(held)),
+            note="`replies`: how many replies of the experiment were there. One that comes after the first reply fixes nothing.",
+        )
+
+
+def _row(one: Registration, before: Registration | None) -> tuple[str, int, str, str, str]:
+    was = {} if before is None else before.items
+    changed = [name for name in sorted({*was, *one.items}) if was.get(name) != one.items.get(name)]
+    at = datetime.fromtimestamp(one.at, UTC).isoformat(sep=" ", timespec="seconds")
+    return (at, one.replies, one.digest[:16], "all" if before is None else "; ".join(few(changed)), one.because)
 
 
 def check_registered(evidence: Evidence) -> Iterator[Finding]:

@@ -23,6 +23,9 @@ from judgerun.cli.words import Words
 from judgerun.errors import Exit, Problem, Refused
 from judgerun.model.condition import short
 
+TOLD_MAX = 20
+"""So many differences are told on a screen."""
+
 
 def register(app: typer.Typer) -> None:
     """Add these commands."""
@@ -129,8 +132,10 @@ def verify(
     else:
         found = offline.verify(Workspace(root=workspace).open(name))
         subject, digest, notes, wrong = name, found.seal.seal.digest, found.notes, found.wrong
-    for line in wrong:
+    for line in wrong[:TOLD_MAX]:
         words.say(f"differs: {line}")
+    if len(wrong) > TOLD_MAX:
+        words.say(f"and {len(wrong) - TOLD_MAX} more: --json has all")
     for line in notes:
         words.say(f"note: {line}")
     words.say(f"{subject}: {'NOT as sealed' if wrong else 'as sealed'}, {digest}")

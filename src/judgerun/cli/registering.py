@@ -72,7 +72,7 @@ def exclude(
     subject = condition or f"{ITEM}{item}"
     replies = asyncio.run(registering.exclude(project, subject, because, undo=undo))
     words.say(f"{subject} {'counts again' if undo else 'is left out of every comparison'}; {replies} replies are there")
-    words.say(f"next: judgerun report {project.name}")
+    words.say(f"next: judgerun report {project.name}; what was sealed has to be sealed anew")
     words.result(
         {"experiment": project.name, "subject": subject, "because": because.strip(), "undo": undo, "replies": replies}
     )

@@ -96,6 +96,7 @@ def _page(evidence: Evidence, audit: Audit, held: Sequence[Part]) -> Page:
         _findings(audit, names),
         *whole,
         *(() if spent is None else (spent,)),
+        *_fixed(evidence),
         _rests(evidence),
     )
     return Page(
@@ -149,6 +150,14 @@ def _finding(finding: Finding, names: Mapping[str, str]) -> tuple[str, ...]:
     return (finding.severity, finding.check, where, finding.message, finding.waived or "")
 
 
+def _fixed(evidence: Evidence) -> Iterator[Section]:
+    """How each question, gate and rule stands to what was registered; nothing of an experiment that was never registered."""
+    told = standing(evidence)
+    if told:
+        rows = tuple((item.name, item.standing, item.why) for item in told)
+        yield Section("What was fixed before the first reply", (Table(("item", "standing", "why"), rows),))
+
+
 def _rests(evidence: Evidence) -> Section:
     """What every number rests on."""
     held = (
@@ -165,6 +174,6 @@ def _registered(evidence: Evidence) -> str:
     """When questions, gates and rules were fixed, in words."""
     told = standing(evidence)
     if not told:
-        return "no"
+        return "never"
     kept = sum(item.standing == "registered" for item in told)
     return f"{kept} of {len(told)} questions, gates and rules before the first reply, as they are now"

@@ -17,7 +17,7 @@ import hashlib
 import os
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -37,8 +37,10 @@ CHUNK = 1 << 20
 MANIFEST_BYTES_MAX = 64 << 20
 
 Form = Literal["whole", "digests"]
-Recompute = Callable[[Path], bytes]
-"""estimates.json of the experiment in a workspace; made by the API, since reading an experiment is not this room's work."""
+Recompute = Callable[[Path], tuple[Sequence[str], Sequence[str]]]
+"""What of the results and audits in a workspace comes out otherwise, and what is only old; made by the API, since reading an
+experiment is not this room's work.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,8 +149,8 @@ def _put(archive: zipfile.ZipFile, name: str, source: Path | bytes) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """What `verify BUNDLE` found. `wrong` is empty for a sound bundle. `estimates` says whether they came out again: "equal",
-    "differ", or why they were not recomputed (which is no fault).
+    """What `verify BUNDLE` found. `wrong` is empty for a sound bundle. `results` says whether the files of results and audits came
+    out again: "equal", "differ", or why they were not made again (which is no fault); `old` which of them differ for a reason.
     """
 
     experiment: str
@@ -156,7 +158,8 @@ class Checked:
     seal: str
     files: int
     wrong: tuple[str, ...] = ()
-    estimates: str = ""
+    results: str = ""
+    old: tuple[str, ...] = ()
     skipped: tuple[str, ...] = field(default=())  # files that the bundle names by digest alone
 
     @property
@@ -167,7 +170,7 @@ class Checked:
 
 def verify_bundle(path: Path, *, recompute: Recompute | None = None, trust: bool = False) -> Checked:
     """Check a bundle without a workspace, a key or the network: every file against the manifest, the seal against the cache,
-    the estimates by computing them again. Code that lies in the bundle is run only with `trust`.
+    the files of results and audits by making them again. Code that lies in the bundle is run only with `trust`.
 
     SealBroken when the file is no bundle at all.
     """
@@ -175,21 +178,25 @@ def verify_bundle(path: Path, *, recompute: Recompute | None = None, trust: bool
         with zipfile.ZipFile(path) as archive, TemporaryDirectory(prefix="judgerun-bundle-") as folder:
             manifest = _manifest(archive, path)
             wrong = list(_unpack(archive, manifest, Path(folder)))
-            estimates = "not recomputed: the files differ from the manifest"
+            results = "not recomputed: the files differ from the manifest"
+            old: Sequence[str] = ()
             if not wrong:
                 wrong += _sealed(manifest, Path(folder))
-                estimates = _estimates(manifest, Path(folder), recompute, trust)
+                results = _spared(manifest, Path(folder), recompute, trust)
+                if recompute is not None and not results:
+                    differ, old = recompute(Path(folder))
+                    wrong += differ
+                    results = "differ" if differ else "equal"
     except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError) as error:
         raise SealBroken(f"{path} is no bundle: {error}") from error
-    if estimates == "differ":
-        wrong.append("results: the estimates computed from the bundle differ from those in it")
     return Checked(
         experiment=manifest["experiment"],
         form=manifest["form"],
         seal=manifest["seal"],
         files=sum(held["held"] for held in manifest["files"].values()),
         wrong=tuple(wrong),
-        estimates=estimates,
+        results=results,
+        old=tuple(old),
         skipped=tuple(sorted(name for name, held in manifest["files"].items() if not held["held"])),
     )
 
@@ -285,7 +292,8 @@ def _broken(manifest: Mapping[str, Any], folder: Path) -> Iterator[str]:
                 yield "seal.json: differs from the seal in cache.db"
 
 
-def _estimates(manifest: Mapping[str, Any], folder: Path, recompute: Recompute | None, trust: bool) -> str:
+def _spared(manifest: Mapping[str, Any], folder: Path, recompute: Recompute | None, trust: bool) -> str:
+    """Why nothing is made again; "" where it is."""
     kept = folder / "results" / manifest["experiment"] / "estimates.json"
     code = sorted(name for name, held in manifest["files"].items() if held["held"] and name.endswith(".py"))
     if manifest["form"] != "whole":
@@ -294,7 +302,7 @@ def _estimates(manifest: Mapping[str, Any], folder: Path, recompute: Recompute |
         return "not recomputed: the bundle holds no estimates" if recompute else "not recomputed: not asked"
     if code and not trust:
         return f"not recomputed: the bundle holds code ({', '.join(code)}); --trust runs it"
-    return "equal" if recompute(folder) == kept.read_bytes() else "differ"
+    return ""
 
 
 def placed(files: Mapping[str, str], *, experiment: str, folder: Path, data_root: Path | None) -> dict[str, Path]:

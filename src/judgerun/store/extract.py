@@ -61,7 +61,8 @@ _ROWS: tuple[tuple[str, str], ...] = (
     ("lost", "request in (select id from wanted_request) order by request"),
     (
         "event",
-        f"""subject in (select name from wanted_name) or subject in (select budget from account where id in ({_ACCOUNTS}))
+        f"""experiment in (select name from wanted_name) or subject in (select name from wanted_name)
+            or subject in (select budget from account where id in ({_ACCOUNTS}))
             or subject in (select condition from account where id in ({_ACCOUNTS}))
             or kind = 'set' and (subject like 'lane %' or
                subject in (select 'budget ' || budget from account where id in ({_ACCOUNTS}))) order by id""",

@@ -192,7 +192,7 @@ def _differing(name: str, part: _Part, ids: Sequence[bytes], marks: bytes) -> li
     """The rows of a part that differ from what the seal kept of it, in its order; those that it did not have come last."""
     sealed = {id: marks[place * MARK : (place + 1) * MARK] for place, id in enumerate(ids)}
     now = _split(part.ids)
-    found = {id: part.marks[place * MARK : (place + 1) * MARK] for place, id in enumerate(now)}
+    found = {id: bytes(part.marks[place * MARK : (place + 1) * MARK]) for place, id in enumerate(now)}
     told = [
         (id, "differs from what was sealed" if id in found else "is gone")
         for id in sealed

@@ -74,11 +74,11 @@ async def contents(folder: Path, name: str = "small.db") -> Contents:
     )
 
 
-def recomputed(root: Path) -> bytes:
-    """What the API does in earnest: here, the file as it is."""
+def recomputed(root: Path) -> tuple[list[str], list[str]]:
+    """What the API does in earnest: here, nothing differs."""
     assert (root / "prompts/exp/experiment.toml").is_file()
     assert (root / "cache.db").is_file()
-    return (root / "results/exp/estimates.json").read_bytes()
+    return [], []
 
 
 async def test_a_trimmed_cache_holds_the_experiment_alone_and_its_seal_holds(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ async def test_a_bundle_is_whole_and_the_same_every_time(tmp_path: Path) -> None
     one, other = tmp_path / "one.zip", tmp_path / "other.zip"
     assert write_bundle(one, first) == write_bundle(other, second)
     checked = verify_bundle(one, recompute=recomputed)
-    assert checked == Checked(experiment="exp", form="whole", seal=first.seal.digest, files=5, estimates="equal")
+    assert checked == Checked(experiment="exp", form="whole", seal=first.seal.digest, files=5, results="equal")
     assert checked.whole
     assert not tmp_path.joinpath("one.zip.part").exists()
 
@@ -132,7 +132,7 @@ async def test_a_bundle_of_an_older_judgerun_is_verified(tmp_path: Path) -> None
     older(packed.cache, tmp_path / "older.db")
     write_bundle(tmp_path / "older.bundle", replace(packed, cache=tmp_path / "older.db"))
     checked = verify_bundle(tmp_path / "older.bundle", recompute=recomputed)
-    assert (checked.wrong, checked.estimates) == ((), "equal")
+    assert (checked.wrong, checked.results) == ((), "equal")
     connection = sqlite3.connect(tmp_path / "older.db")
     connection.execute("drop trigger reply_update")
     connection.execute("update reply set text = 'better' where attempt = (select max(attempt) from reply)")
@@ -146,9 +146,8 @@ async def test_a_bundle_of_an_older_judgerun_is_verified(tmp_path: Path) -> None
 async def test_estimates_that_come_out_otherwise_are_a_fault(tmp_path: Path) -> None:
     """What is recomputed must be what the bundle says."""
     write_bundle(tmp_path / "b.zip", await contents(tmp_path))
-    checked = verify_bundle(tmp_path / "b.zip", recompute=lambda root: b"[]")
-    assert checked.estimates == "differ"
-    assert not checked.whole
+    checked = verify_bundle(tmp_path / "b.zip", recompute=lambda root: (["results/exp/report.md: differs"], ["old"]))
+    assert (checked.results, checked.wrong, checked.old) == ("differ", ("results/exp/report.md: differs",), ("old",))
 
 
 async def test_code_in_a_bundle_is_not_run_without_trust(tmp_path: Path) -> None:
@@ -157,13 +156,13 @@ async def test_code_in_a_bundle_is_not_run_without_trust(tmp_path: Path) -> None
     held = replace(held, files={**held.files, "prompts/exp/rows.py": b"raise SystemExit"})
     write_bundle(tmp_path / "b.zip", held)
 
-    def forbidden(root: Path) -> bytes:
+    def forbidden(root: Path) -> tuple[list[str], list[str]]:
         raise AssertionError("code of a bundle was reached")
 
     checked = verify_bundle(tmp_path / "b.zip", recompute=forbidden)
     assert checked.whole
-    assert "rows.py" in checked.estimates
-    assert verify_bundle(tmp_path / "b.zip", recompute=recomputed, trust=True).estimates == "equal"
+    assert "rows.py" in checked.results
+    assert verify_bundle(tmp_path / "b.zip", recompute=recomputed, trust=True).results == "equal"
 
 
 async def test_a_bundle_of_digests_holds_no_data_and_no_reply(tmp_path: Path) -> None:
@@ -179,7 +178,7 @@ async def test_a_bundle_of_digests_holds_no_data_and_no_reply(tmp_path: Path) ->
     checked = verify_bundle(tmp_path / "b.zip", recompute=recomputed)
     assert checked.whole
     assert checked.skipped == ("prompts/exp/rows.jsonl",)
-    assert "no replies" in checked.estimates
+    assert "no replies" in checked.results
 
 
 async def test_every_changed_file_is_named(tmp_path: Path) -> None:
@@ -199,7 +198,7 @@ async def test_every_changed_file_is_named(tmp_path: Path) -> None:
         "prompts/exp/experiment.toml: differs from the manifest",
         "prompts/exp/rows.jsonl: is missing",
     )
-    assert checked.estimates.startswith("not recomputed")
+    assert checked.results.startswith("not recomputed")
 
 
 async def test_a_reply_changed_behind_the_seal_is_found(tmp_path: Path) -> None:
