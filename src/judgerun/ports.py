@@ -276,12 +276,12 @@ class Store(Protocol):
     """The cache as a run sees it. Every method that writes returns only when what it wrote is durable. StoreError on trouble."""
 
     async def enter(self, *, experiment: str, budget: Budget) -> int:
-        """Register this process as an owner (row and OS lock). The owner id."""
+        """Register this process as an owner (row and OS lock), or go on as the one that it stayed. The owner id."""
         ...
 
-    async def leave(self, idle: Mapping[str, float], lanes: LaneTime) -> None:
+    async def leave(self, idle: Mapping[str, float], lanes: LaneTime, *, stays: bool = False) -> None:
         """Close the owner: forfeit the calls that it left open, add its idle seconds (cause -> cell-seconds) and the time of its
-        lanes. Its submitted jobs stand with their holds.
+        lanes. Its submitted jobs stand with their holds. Who `stays` goes on as the same owner with its next `enter`.
         """
         ...
 

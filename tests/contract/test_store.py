@@ -455,6 +455,22 @@ async def test_leave_forfeits_what_is_open(world: World) -> None:
     world.check()
 
 
+async def test_who_stays_is_the_same_owner_when_it_enters_again(world: World) -> None:
+    """What a part left is booked like that of any other; nobody recovers the owner; its time counts once, also when it dies."""
+    await reserved(world.store, number=1)
+    owner = world.store.owner
+    await world.store.progress('{"idle": {"money": 1.5}}')
+    await world.store.leave({"money": 1.5}, {}, stays=True)
+    assert not world.store.is_open(chat(1).key)
+    assert await world.store.recover() == 0
+    assert await world.store.enter(experiment="utility", budget=budget()) == owner
+    assert (await world.store.reserve(claim(chat(2)))).decision is Decision.RESERVED
+    await world.store.leave({"money": 0.5}, {})
+    assert world.store.standing().idle == {"money": 2.0}
+    assert await world.store.enter(experiment="utility", budget=budget()) != owner
+    world.check()
+
+
 async def test_recover_spares_the_living(world: World) -> None:
     """Recovery forfeits what a dead owner left open, once, and nothing of a living one."""
     other = await world.second()

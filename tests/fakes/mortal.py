@@ -81,9 +81,9 @@ class WatchedStore:
         self._mortal.after_step()
         return owner
 
-    async def leave(self, idle: Mapping[str, float], lanes: LaneTime) -> None:
+    async def leave(self, idle: Mapping[str, float], lanes: LaneTime, *, stays: bool = False) -> None:
         self._mortal.before_step()
-        await self._inner.leave(idle, lanes)
+        await self._inner.leave(idle, lanes, stays=stays)
         self._mortal.after_step()
         self._look()
 

@@ -54,7 +54,7 @@ class QuickStore:
         self._count("enter")
         return 1
 
-    async def leave(self, idle: Mapping[str, float], lanes: LaneTime) -> None:
+    async def leave(self, idle: Mapping[str, float], lanes: LaneTime, *, stays: bool = False) -> None:
         self._count("leave")
         self.idle = idle
 

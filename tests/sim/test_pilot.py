@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,12 @@ from judgerun.api.pilot import Piloted, pilot
 from judgerun.api.project import Project, Workspace, snapshot
 from judgerun.api.quoting import quote
 from judgerun.api.running import World
+from judgerun.api.steering import ask
+from judgerun.api.watching import Watch
 from judgerun.errors import Exit, Refused
 from judgerun.files.budgets import find_budget
 from judgerun.plan.certificate import Certificate
+from judgerun.ports import Order
 from judgerun.simulate import virtual
 from judgerun.simulate.law import Law
 from judgerun.simulate.server import Simulator
@@ -57,12 +61,24 @@ class Scene:
     place: Place
     told: list[Certificate]
     provider: Simulator
+    logged: list[str] = field(default_factory=list)
 
     def project(self) -> Project:
         return Workspace(root=self.place.root).open("x")
 
-    def go(self, *, blocks: int = 15, yes: bool = False) -> Piloted:
-        """A pilot in virtual time."""
+    def go(
+        self,
+        *,
+        blocks: int = 15,
+        yes: bool = False,
+        then: Callable[[], None] = lambda: None,
+        watch: Callable[[Watch], None] | None = None,
+    ) -> Piloted:
+        """A pilot in virtual time; `then` is done between its parts."""
+
+        def tell(certificate: Certificate) -> None:
+            self.told.append(certificate)
+            then()
 
         async def whole() -> Piloted:
             async with serving(self.provider.app()) as urls:
@@ -73,10 +89,18 @@ class Scene:
                     blocks=blocks,
                     yes=yes,
                     world=World(clock=virtual.LoopClock(START), inline=True),
-                    tell=self.told.append,
+                    watch=watch,
+                    log=self.logged.append,
+                    tell=tell,
                 )
 
         return virtual.run(whole())
+
+    def ask(self, order: Order) -> None:
+        """Give an order as from another terminal; one process hears it."""
+        with ThreadPoolExecutor() as elsewhere:  # this thread's loop is running
+            asked = elsewhere.submit(ask, Workspace(root=self.place.root), "x", order).result()
+        assert asked == ("x", 1)
 
     def kept(self) -> list[dict[str, Any]]:
         """The certificates in the cache."""
@@ -115,6 +139,48 @@ def test_a_pilot_that_its_certificate_allows_goes_on(scene: Callable[[Law], Scen
     rest = sum(row["nanos"] for row in held.provider.bill.rows[kept["attempt"] :])
     low, _, high, _ = held.told[0].cost.quantiles
     assert low <= rest <= high
+
+
+def test_a_stop_between_the_parts_is_heard_before_anything_more_is_sent(scene: Callable[[Law], Scene]) -> None:
+    """Status knows of a process that runs; it ends with 130, and has bought the pilot alone."""
+    held = scene(SHORT)
+    ended = held.go(then=lambda: held.ask(Order.STOP))
+    assert (ended.code, ended.reason, ended.state.state) == (Exit.INTERRUPTED, "interrupted", "stopped")
+    assert held.calls() == held.told[0].attempt
+    assert held.logged[-1].startswith("asked to stop by ")
+
+
+def test_a_pause_between_the_parts_holds_the_second_until_its_end(scene: Callable[[Law], Scene]) -> None:
+    """It begins paused, and goes on when asked; what was asked of the first part and is over is not told again."""
+    held = scene(SHORT)
+    sent: list[int] = []
+
+    def watch(seen: Watch) -> None:
+        if not held.told:  # in the first part
+            if seen.progress.paused:
+                held.ask(Order.UNPAUSE)
+            elif not held.logged:
+                held.ask(Order.PAUSE)
+        elif seen.progress.paused:
+            sent.append(held.calls())
+            if len(sent) == 20:
+                held.ask(Order.UNPAUSE)
+
+    ended = held.go(then=lambda: held.ask(Order.PAUSE), watch=watch)
+    assert ended.state.state == "complete"
+    assert set(sent) == {held.told[0].attempt}
+    assert [words.split(" by ")[0] for words in held.logged] == ["paused", "unpaused"] * 2
+
+
+def test_the_time_of_both_parts_is_that_of_one_process(scene: Callable[[Law], Scene]) -> None:
+    """Nothing of it is lost or counted twice between them, and no owner is left for a recovery to find."""
+    held = scene(SHORT)
+    ended = held.go()
+    with snapshot(held.place.root / "cache.db") as view:
+        assert view is not None
+        calls = sum(view.columns("attempts", "x")["latency_ms"]) / 1000
+        assert (view.owners(), ended.state.told) == ([], ())
+    assert ended.state.lanes()["sim"]["sending"] == pytest.approx(calls, rel=0.01)
 
 
 def test_the_mean_lies_near_the_quote_of_the_rest(scene: Callable[[Law], Scene]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,6 +17,7 @@ from judgerun.api.gates import gate_of
 from judgerun.api.project import Project
 from judgerun.api.quoting import quote
 from judgerun.api.running import World, refuse_unconfirmed, run
+from judgerun.api.sockets import ready
 from judgerun.api.state import Result, state
 from judgerun.api.watching import Watch
 from judgerun.audit.books import Books
@@ -29,6 +30,7 @@ from judgerun.model.request import RequestKey
 from judgerun.plan.certificate import RISK, UNITS, Certificate, Found, Headroom, Seen, certify
 from judgerun.plan.counts import Counts
 from judgerun.plan.quote import Line, lanes_of
+from judgerun.store.front import Front
 from judgerun.store.snapshot import Snapshot
 from judgerun.table.gate import stopped
 
@@ -69,34 +71,52 @@ async def pilot(
     tell: Callable[[Certificate], None] = lambda _: None,
 ) -> Piloted:
     """Run the first `blocks` blocks in plan order across all conditions and what follows from them, draw the certificate, keep
-    it as an event, `tell` it, and run the rest where it allows that. Blocks that are done are not bought again.
+    it as an event, `tell` it, and run the rest where it allows that. Blocks that are done are not bought again. One owner lives
+    over both parts, so that what is asked of it between them is heard by the second.
 
     Ends with the pilot's own code where that was stopped, with Exit.GATE where the certificate does not allow the rest. Raises
     Refused as `run` does; consent is asked once, for the whole.
     """
     refuse_unconfirmed(quote(project, budget), budget, yes=yes)
+    if not world.inline:
+        ready(project)
+    last: Result | None = None
+    drawn, refused = None, None
+    async with world.opened(project.workspace.cache) as store:
 
-    async def part(limit: int | None) -> Result:
-        return await run(
-            project, budget=budget, yes=True, limit=limit, signals=signals, world=world, watch=watch, log=log
-        )
+        async def part(limit: int | None) -> Result:
+            return await run(
+                project, budget=budget, yes=True, limit=limit, signals=signals, stays=limit is not None,
+                world=replace(world, store=store), watch=watch, log=log,
+            )  # fmt: skip
 
-    first = await part(blocks)
-    if first.code not in (Exit.DONE, Exit.GATE) or first.state.state == "complete":
-        return Piloted.of(first, None)
-    today = datetime.fromtimestamp(world.clock.wall(), UTC).date().isoformat()
-    drawn = draw(project, budget, blocks=blocks, risk=risk, today=today, counts=first.state.counts)
-    reason = "; ".join(drawn.reasons)
-    async with await world.opened(project.workspace.cache) as store:
-        await store.note("pilot", project.name, orjson.dumps(drawn.document()).decode(), experiment=project.name)
-        if reason:
-            reason = f"the certificate of the pilot does not allow the rest: {reason}"
-            await store.note("stop", project.name, reason, experiment=project.name)
-    tell(drawn)
-    if not reason:
-        return Piloted.of(await part(None), drawn)
-    after = state(project, budget=budget, counts=first.state.counts)
-    return Piloted(code=Exit.GATE, reason=reason, state=after, certificate=drawn)
+        try:
+            last = await part(blocks)
+            counts = last.state.counts
+            if last.code in (Exit.DONE, Exit.GATE) and any(count.pending or count.owed for count in counts):
+                today = datetime.fromtimestamp(world.clock.wall(), UTC).date().isoformat()
+                drawn = draw(project, budget, blocks=blocks, risk=risk, today=today, counts=counts)
+                refused = await _put_on_record(store, project.name, drawn)
+                tell(drawn)
+                if refused is None:
+                    last = await part(None)
+                    return Piloted.of(last, drawn)
+        finally:
+            if store.owner is not None and (last is None or last.code is not Exit.STORE):
+                await store.leave({}, {})
+    after = state(project, budget=budget.amended(project.workspace.settings()), counts=counts)
+    code, reason = (last.code, last.reason) if refused is None else (Exit.GATE, refused)
+    return Piloted.of(replace(last, code=code, reason=reason, state=after), drawn)
+
+
+async def _put_on_record(store: Front, experiment: str, drawn: Certificate) -> str | None:
+    """Keep a certificate, and that the run ends for it; why, None where it goes on."""
+    await store.note("pilot", experiment, orjson.dumps(drawn.document()).decode())
+    if not drawn.reasons:
+        return None
+    reason = f"the certificate of the pilot does not allow the rest: {'; '.join(drawn.reasons)}"
+    await store.note("stop", experiment, reason)
+    return reason
 
 
 def draw(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 import json
 import random
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -52,12 +52,19 @@ class World:
 
     clock: Clock = field(default_factory=WallClock)
     inline: bool = False  # the cache without a thread and without waiting for the disk: for virtual time alone
+    store: Front | None = None  # the cache, where whoever runs several parts has opened it for all of them
 
-    async def opened(self, path: Path) -> Front:
-        """The cache at a path."""
-        if self.inline:
-            return Inline.open(path, clock=self.clock, durable=False)
-        return await Cache.open(path, clock=self.clock)
+    @asynccontextmanager
+    async def opened(self, path: Path) -> AsyncIterator[Front]:
+        """The cache at a path, while inside."""
+        if self.store is not None:
+            yield self.store
+        elif self.inline:
+            async with Inline.open(path, clock=self.clock, durable=False) as store:
+                yield store
+        else:
+            async with await Cache.open(path, clock=self.clock) as store:
+                yield store
 
 
 async def run(
@@ -70,6 +77,7 @@ async def run(
     limit: int | None = None,
     escalation: Escalation | None = None,
     signals: bool = False,
+    stays: bool = False,
     world: World = World(),
     narrow: Callable[[Flow], Dispatched] | None = None,
     watch: Callable[[Watch], None] | None = None,
@@ -80,8 +88,8 @@ async def run(
     `experiment` is a project from `load`, or a name or path. `budget` may be left out where the workspace has only one.
     `only` is a condition key, `limit` a number of blocks. With `signals` the first SIGINT or SIGTERM drains, the second
     stops at once. With an `escalation` it buys again by that plan, and sends nothing else. `world` stands in the place of this
-    machine's clock and disk; `narrow` may keep cells of the flow (whose rows are then kept) from being sent. `watch` is called
-    each second with the run's progress.
+    machine's clock and disk; who `stays` is still an owner of its store at the end. `narrow` may keep cells of the flow (whose
+    rows are then kept) from being sent. `watch` is called each second with the run's progress.
 
     Raises Refused, before any call is made, for everything that a person wrote wrong, for an unknown price under a dollar
     cap, and for spending above the budget's `confirm_above` without `yes`.
@@ -96,11 +104,9 @@ async def run(
         ready(project)
     whole = only is None and limit is None and narrow is None and escalation is None
     quoted = quote(project, held, only=only, limit=limit, escalation=escalation)
-    if escalation is not None:
-        log(told(escalation, quoted.quote))
-    _agree(quoted, held, yes, log)
+    _agree(quoted, held, escalation, yes, log)
     try:
-        async with await world.opened(project.workspace.cache) as store:
+        async with world.opened(project.workspace.cache) as store:
             with _patient(), Snapshot.open(project.workspace.cache, fixed=False) as vectors:
                 await _pin(project, store, log)
                 calls = await quote_first(store, project.name, quoted.quote.lines)
@@ -116,7 +122,7 @@ async def run(
                 )
                 clock, progress = world.clock, Progress()
                 sent = flow if narrow is None else narrow(flow)
-                runner = _runner(project, held, quoted, calls, sent, store, providers, clock, progress)
+                runner = _runner(project, held, quoted, calls, sent, store, providers, clock, progress, stays=stays)
                 watched = _watched(project, held, quoted, flow, store, progress, whole=whole)
                 async with saying(watched, clock, watch, log), hearing(runner, signals, log):
                     ending = await runner.main()
@@ -133,8 +139,12 @@ async def run(
     return result
 
 
-def _agree(quoted: Quoted, budget: Budget, yes: bool, log: Callable[[str], None]) -> None:
-    """Tell what changed and what to beware of. Refused where what may be spent needs a yes."""
+def _agree(
+    quoted: Quoted, budget: Budget, escalation: Escalation | None, yes: bool, log: Callable[[str], None]
+) -> None:
+    """Tell what is asked again, what changed and what to beware of. Refused where what may be spent needs a yes."""
+    if escalation is not None:
+        log(told(escalation, quoted.quote))
     for change in quoted.changes:
         log(change)
     refuse_unconfirmed(quoted, budget, yes=yes)
@@ -181,6 +191,8 @@ def _runner(
     providers: Mapping[str, Provider],
     clock: Clock,
     progress: Progress,
+    *,
+    stays: bool,
 ) -> Run:
     """The run of a project over a flow. `calls` is what a call of each condition was quoted at."""
     return Run(
@@ -198,6 +210,7 @@ def _runner(
         gates=rule(project.experiment, calls),
         surveyed=quoted.counts,
         scrub=scrubber(project.deployments, project.workspace.environ).text,
+        stays=stays,
     )
 
 

@@ -57,10 +57,12 @@ class Run:
         gates: Rule | None = None,
         surveyed: Iterable[Counts] = (),
         scrub: Callable[[str], str] = str,
+        stays: bool = False,
     ) -> None:
         """`providers` by deployment name, `models` by the experiment's names. `gates` judges the counts of all conditions;
         `surveyed` are the counts as the cache has them, judged before anything is sent. `rng` draws the jitter of backoffs, of
-        pauses and of starts, and nothing else. `scrub` takes known secrets out of a text.
+        pauses and of starts, and nothing else. `scrub` takes known secrets out of a text. Who `stays` is still the owner when it
+        has ended, for another run of the same store.
         """
         given = Given(
             flow=flow,
@@ -87,6 +89,7 @@ class Run:
             gates=Gates(gates),
         )
         self._surveyed = tuple(surveyed)
+        self._stays = stays
         self._lanes = [(model.provider.name, model.name) for model in models.values()]
 
     def stop(self) -> bool:
@@ -136,9 +139,8 @@ class Run:
                 await store.note(
                     "end" if ending.reason is None else "stop", experiment, ending.reason or "nothing left to do"
                 )
-                await store.leave(
-                    {str(cause): seconds for cause, seconds in room.progress.idle.items()}, room.progress.hours.spent()
-                )
+                idle = {str(cause): seconds for cause, seconds in room.progress.idle.items()}
+                await store.leave(idle, room.progress.hours.spent(), stays=self._stays)
         return self._ending()
 
     async def _dispatch(self, owner: int) -> None:

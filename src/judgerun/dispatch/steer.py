@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from judgerun.dispatch.room import Room
 from judgerun.errors import Exit
-from judgerun.model.event import Event
 from judgerun.model.setting import Setting, read_setting
 from judgerun.ports import Order
 
@@ -38,34 +38,36 @@ class Steer:
         if told:
             self._settings += told
             self._set()
-        for event in events:
-            if (event.kind, event.subject) == ("ask", room.given.experiment.name):
-                self._obey(event)
+        name = room.given.experiment.name
+        self._obey([json.loads(event.detail) for event in events if (event.kind, event.subject) == ("ask", name)])
         if self._until is not None and room.given.clock.now() >= self._until:
             self._until = None
             self._say("the drain took too long: what is in flight is forfeited")
             room.abandon()
 
-    def _obey(self, event: Event) -> None:
-        said = json.loads(event.detail)
-        if self._owner not in said["owners"]:
-            return
-        by = said["by"]
-        match Order(said["what"]):
-            case Order.PAUSE:
-                self._begin_pause(by)
-            case Order.UNPAUSE:
-                self._end_pause(by)
-            case Order.STOP:
-                self._say(f"asked to stop by {by}: nothing new is sent, calls in flight finish")
-                if said["until"] is not None:
-                    clock = self._room.given.clock
-                    self._until = clock.now() + said["until"] - clock.wall()
-                self._room.halt(Exit.INTERRUPTED, "interrupted")
-            case Order.NOW:
-                self._say(f"asked to stop at once by {by}: what is in flight is forfeited")
-                self._room.halt(Exit.INTERRUPTED, "interrupted")
-                self._room.abandon()
+    def _obey(self, orders: Iterable[Mapping[str, Any]]) -> None:
+        """Do what was asked of this owner; of pauses and their ends that were heard at once, the last."""
+        paused: Mapping[str, Any] | None = None
+        for said in orders:
+            if self._owner in said["owners"]:
+                match Order(said["what"]):
+                    case Order.PAUSE | Order.UNPAUSE:
+                        paused = said
+                    case Order.STOP:
+                        self._drain(said["by"], said["until"])
+                    case Order.NOW:
+                        self._say(f"asked to stop at once by {said['by']}: what is in flight is forfeited")
+                        self._room.halt(Exit.INTERRUPTED, "interrupted")
+                        self._room.abandon()
+        if paused is not None:
+            (self._begin_pause if paused["what"] == Order.PAUSE else self._end_pause)(paused["by"])
+
+    def _drain(self, by: str, until: float | None) -> None:
+        self._say(f"asked to stop by {by}: nothing new is sent, calls in flight finish")
+        if until is not None:
+            clock = self._room.given.clock
+            self._until = clock.now() + until - clock.wall()
+        self._room.halt(Exit.INTERRUPTED, "interrupted")
 
     def _begin_pause(self, by: str) -> None:
         room = self._room

@@ -66,6 +66,7 @@ class Front(ABC):
         self._reader = reader
         self._vectors = Vectors(reader.connection, None if path is None else path.with_name(path.stem + ".vectors"))
         self._owner: int | None = None
+        self._stays = False  # it has left, and is still the owner
         self._experiment = ""
         self._budget = ""
 
@@ -86,16 +87,23 @@ class Front(ABC):
     # -- the port
 
     async def enter(self, *, experiment: str, budget: Budget) -> int:
-        """Register this process as an owner (row and OS lock). The owner id."""
+        """Register this process as an owner (row and OS lock), or go on as the one that it stayed. The owner id."""
+        if self._stays and self._owner is not None:
+            self._stays = False
+            return self._owner
         self._owner = await self._do(partial(self._owners.enter, experiment, budget, self._clock.wall()))
         self._experiment, self._budget = experiment, budget.name
         return self._owner
 
-    async def leave(self, idle: Mapping[str, float], lanes: LaneTime) -> None:
-        """Close the owner: forfeit the calls that it left open, add its idle seconds and lane time. Its submitted jobs stand."""
-        await self._do(partial(self._owners.leave, idle, lanes, self._clock.wall()))
-        self._owners.left()
-        self._owner = None
+    async def leave(self, idle: Mapping[str, float], lanes: LaneTime, *, stays: bool = False) -> None:
+        """Close the owner: forfeit the calls that it left open, add its idle seconds and lane time. Its submitted jobs stand. Who
+        `stays` goes on as the same owner, of the same experiment and budget, with its next `enter`.
+        """
+        await self._do(partial(self._owners.leave, idle, lanes, self._clock.wall(), stays=stays))
+        self._stays = stays
+        if not stays:
+            self._owners.left()
+            self._owner = None
 
     async def recover(self) -> int:
         """Forfeit the calls that dead owners left open; how many."""

@@ -47,9 +47,9 @@ class Owners:
         self._books.join(owner=owner, experiment=experiment, budget=budget)
         return owner
 
-    def leave(self, idle: Mapping[str, float], lanes: LaneTime, now: float) -> int:
-        """Forfeit the calls that this process left open, add its idle seconds and the time of its lanes, close its row; how many
-        were forfeited.
+    def leave(self, idle: Mapping[str, float], lanes: LaneTime, now: float, *, stays: bool = False) -> int:
+        """Forfeit the calls that this process left open, add its idle seconds and the time of its lanes, close its row unless it
+        `stays`; how many were forfeited.
         """
         books = self._books
         owner, experiment = books.owner, books.experiment
@@ -57,7 +57,10 @@ class Owners:
             raise InvariantBroken("leave() without enter()")
         left = self._clear(owner, LEFT, now)
         self._spend(experiment, idle, lanes)
-        books.connection.execute(SQL["close_owner"], (now, owner))
+        if stays:
+            self.progress("{}", now)  # the time that it told of is the experiment's now
+        else:
+            books.connection.execute(SQL["close_owner"], (now, owner))
         return left
 
     def left(self) -> None:
