@@ -108,6 +108,28 @@ def test_levels_come_one_after_the_other_and_lanes_side_by_side() -> None:
     assert left.lane == "slow"
 
 
+def test_what_limits_is_told_anew_soon_after_a_limit_is_lifted() -> None:
+    """A lane that waited for its rate for ten minutes and has sent for twenty seconds is limited by sending, whatever the waits
+    still weigh in the estimate of the time.
+    """
+    hours, eta = Hours(), Eta()
+    account = hours.open("lab", width=lambda: (1, 1), now=0.0)
+    part, now = Open(lanes=("lab",), level=0, cells=10, alone_s=0.0), 0.0
+    causes = []
+    for _ in range(620):
+        stint = Stint((account,), now)
+        stint.holds = 1
+        stint.turn("rate limit" if now < 600 else "sending", now)
+        stint.resolved = 1
+        now += 1.0
+        stint.end(now)
+        account.close(now, "nothing left")
+        left = eta.step(hours, [part], now)
+        assert left is not None
+        causes.append(left.cause)
+    assert (causes[599], causes[-1]) == ("rate limit", "sending")
+
+
 def test_nothing_left_is_no_time() -> None:
     """Without a cell that is open there is no estimate, and nothing limits."""
     assert Eta().step(Hours(), [Open(lanes=("lab",), level=0, cells=0, alone_s=5.0)], 1.0) is None

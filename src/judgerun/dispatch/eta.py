@@ -4,7 +4,8 @@ A cell costs its lane so many slot-seconds: all that its slots lately spent, wai
 the cells that were answered meanwhile. What slots spend without work of their own (`IDLE` in hours.py) is no cost, nor are slots
 that were cut. Cells left, times the cost of one, over the slots that may be used now, is the time that the lane still needs.
 Both sums fade, with `FADE_S` or twice the time of a call, whichever is longer; so the estimate follows a provider that becomes
-slow, even while it answers nothing: time is spent, and no cell is answered.
+slow, even while it answers nothing: time is spent, and no cell is answered. What limits is told from a shorter while
+(`TOLD_S`), so that a limit that was lifted is soon named no more.
 
 Lanes work side by side, and the slowest sets the time. Stages that cannot begin before others have ended for all rows (a ranking
 before its corpus has its vectors) stand on a later level; levels come one after the other.
@@ -21,6 +22,7 @@ from judgerun.model.experiment import Experiment, Fold, Map, Retrieve
 from judgerun.plan.graph import needs, ordered
 
 FADE_S = 60.0
+TOLD_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +57,7 @@ class _Recent:
     """What a lane lately did."""
 
     spent: dict[str, float] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0.0))
+    newly: dict[str, float] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0.0))
     answered: float = 0.0
     seen: dict[str, float] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0.0))
     counted: int = 0
@@ -64,10 +67,11 @@ class _Recent:
     def step(self, account: Account, span: float) -> None:
         """Take in what was spent since the last step."""
         call = self.spent["sending"] / self.calls if self.calls else 0.0
-        faded = exp(-span / max(FADE_S, 2 * call))
+        faded, told = exp(-span / max(FADE_S, 2 * call)), exp(-span / TOLD_S)
         for cause, seconds in account.spent.items():
-            self.spent[cause] = self.spent[cause] * faded + seconds - self.seen[cause]
-            self.seen[cause] = seconds
+            more, self.seen[cause] = seconds - self.seen[cause], seconds
+            self.spent[cause] = self.spent[cause] * faded + more
+            self.newly[cause] = self.newly[cause] * told + more
         self.answered = self.answered * faded + account.answered - self.counted
         self.calls = self.calls * faded + account.calls - self.before
         self.counted, self.before = account.answered, account.calls
@@ -77,17 +81,14 @@ class _Recent:
         """Slot-seconds of a cell; None before there was one."""
         if self.answered <= 0:
             return None
-        return sum(seconds for cause, seconds in self._busy().items() if cause != "cut") / self.answered
+        return sum(seconds for cause, seconds in self.spent.items() if cause not in IDLE | {"cut"}) / self.answered
 
     @property
     def cause(self) -> str:
-        """What took most."""
-        busy = self._busy()
+        """What takes most now."""
+        busy = {cause: seconds for cause, seconds in self.newly.items() if cause not in IDLE}
         most = max(busy, key=busy.__getitem__)
         return most if busy[most] > 0 else ""
-
-    def _busy(self) -> dict[str, float]:
-        return {cause: seconds for cause, seconds in self.spent.items() if cause not in IDLE}
 
 
 class Eta:
