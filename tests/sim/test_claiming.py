@@ -108,3 +108,28 @@ def test_true_claims_end_with_0_and_bad_files_with_2(place: Place, tmp_path: Pat
     assert len(refused.problems) >= 3
     bad.write_text('[[number]]\nname = "n"\nvalue = 1\nrun = "nobody"\nquestion = "q"\n')
     assert place.say("claims", str(bad)).code == 2
+
+
+def test_which_number_is_meant_has_to_be_said(tmp_path: Path) -> None:
+    """No question and no keys, both, keys into a run, keys that lead nowhere or to no number, no JSON: each is refused."""
+    place = Place(tmp_path)
+    (tmp_path / "n.json").write_text('{"a": {"b": 0.5, "c": "x", "d": [0.1]}}')
+    (tmp_path / "m.json").write_text("{")
+    head = '[[number]]\nname = "n"\nvalue = "0.5"\n'
+    claims = tmp_path / "c.toml"
+    for text, said in (
+        ('file = "n.json"', "it is not said which number"),
+        ('file = "n.json"\nquestion = "q"\nat = ["a"]', "it is not said which number"),
+        ('file = "n.json"\nquestion = "q"', "holds no estimates"),
+        ('run = "x"\nat = ["a"]', "it is not said which number"),
+        ('file = "n.json"\nat = ["a", "e"]', "has nothing at 'e'"),
+        ('file = "n.json"\nat = ["a", "d", 1]', "has nothing at 1"),
+        ('file = "n.json"\nat = ["a", "c"]', "stands no number"),
+        ('file = "m.json"\nat = ["a"]', "is no JSON"),
+    ):
+        claims.write_text(head + text)
+        done = place.say("claims", str(claims))
+        assert done.code == 2, text
+        assert said in done.err, text
+    claims.write_text(head + 'file = "n.json"\nat = ["a", "b"]')
+    assert place.say("claims", str(claims)).code == 0

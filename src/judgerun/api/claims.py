@@ -14,6 +14,7 @@ import orjson
 from judgerun.api.changes import files as digests
 from judgerun.api.project import Workspace
 from judgerun.audit import claims
+from judgerun.audit.words import few
 from judgerun.errors import EXPERIMENT, Problem, Refused
 from judgerun.files.claims import Claims, Equal, Number, load_claims
 from judgerun.files.toml import read_text
@@ -65,29 +66,53 @@ def _sets(held: Claims) -> Iterator[Checked]:
 
 
 def _number(workspace: Workspace, path: Path, claim: Number) -> str | None:
-    """A printed number against the line of estimates.json that it is of."""
+    """A printed number against the one that it is of."""
     if (claim.run is None) == (claim.file is None):
         raise Refused(
             Problem(str(path), claim.name, "a number is of one place", 'run = "EXP", or file = "estimates.json"')
         )
-    place = (
-        path.parent / claim.file
-        if claim.file is not None
-        else workspace.root / "results" / str(claim.run) / "estimates.json"
-    )
-    lines: list[dict[str, Any]] = orjson.loads(read_text(place)[0])
+    if (claim.question is None) != bool(claim.at) or (claim.at and claim.run is not None):
+        right = 'question = "NAME", or of a file at = ["key", "key"]'
+        raise Refused(Problem(str(path), claim.name, "it is not said which number", right))
+    place = path.parent / claim.file if claim.file else workspace.root / "results" / str(claim.run) / "estimates.json"
+    text, _ = read_text(place)
+    try:
+        held = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise Refused(Problem(str(place), "", f"is no JSON: {error}", "estimates.json, or a JSON file")) from error
+    value, note = _reached(path, claim, held) if claim.at else _line(path, claim, held)
+    if value is None:
+        return f"the run does not tell it: {note}"
+    return claims.wrong_value(claim.value, float(value) * claim.times)
+
+
+def _reached(path: Path, claim: Number, held: Any) -> tuple[float | None, str]:
+    """The number to which keys and places lead."""
+    found = held
+    for key in claim.at:
+        known = list(found) if isinstance(found, dict) else range(len(found)) if isinstance(found, list) else ()
+        if key not in known:
+            right = f"there are {', '.join(few(map(str, known)))}" if known else ""
+            raise Refused(Problem(str(path), claim.name, f"{claim.file} has nothing at {key!r}", right))
+        found = found[key]
+    if found is not None and (isinstance(found, bool) or not isinstance(found, int | float)):
+        raise Refused(Problem(str(path), claim.name, f"at {claim.at} stands no number", "keys that lead to a number"))
+    return found, "it is null"
+
+
+def _line(path: Path, claim: Number, lines: Any) -> tuple[float | None, str]:
+    """The part that a claim is of, of its line of estimates.json, and that line's note."""
+    if not isinstance(lines, list) or not all(isinstance(line, dict) and "question" in line for line in lines):
+        raise Refused(Problem(str(path), claim.name, f"{claim.file} holds no estimates", 'at = ["key", "key"]'))
     found = [
         line for line in lines if line["question"] == claim.question and claim.coords.items() <= line["coords"].items()
     ]
     if len(found) != 1:
         known = sorted({line["question"] for line in lines})
-        wrong = f"{len(found)} lines of {place.name} are of {claim.question!r} with these coordinates"
+        wrong = f"{len(found)} lines of the estimates are of {claim.question!r} with these coordinates"
         right = "coords that name one line" if found else f"questions are {', '.join(known)}"
         raise Refused(Problem(str(path), claim.name, wrong, right))
-    value = found[0][claim.part]
-    if value is None:
-        return f"the run does not tell it: {found[0]['note']}"
-    return claims.wrong_value(claim.value, float(value) * claim.times)
+    return found[0][claim.part], found[0]["note"]
 
 
 def _equal(workspace: Workspace, path: Path, claim: Equal) -> str | None:

@@ -33,7 +33,7 @@ def tables(evidence: Evidence) -> Iterator[Table]:
             title="Registrations and their amendments",
             columns=("at", "replies", "digest", "items changed", "because"),
             rows=tuple(_row(one, held[place - 1] if place else None) for place, one in enumerate(held)),
-            note="`replies`: how many replies of the experiment were there. One that comes after the first reply fixes nothing.",
+            note="How many replies of the experiment were there at each. One that comes after the first reply fixes nothing.",
         )
 
 

@@ -67,13 +67,16 @@ class Same(Written):
 
 
 class Number(Written):
-    """`[[number]]`: a number of estimates.json, of an experiment (`run`) or of a `file`; times `times`."""
+    """`[[number]]`: a number of estimates.json, of an experiment (`run`) or of a `file`, or of any JSON file the one to which the
+    keys and places `at` lead; times `times`.
+    """
 
     name: str
     value: Printed
     run: str | None = None
     file: str | None = None
-    question: str
+    question: str | None = None
+    at: list[str | int] = Field(default_factory=list)
     coords: dict[str, str] = Field(default_factory=dict)
     part: Annotated[str, Field(pattern="^(value|low|high|n)$")] = "value"
     times: float | int = 1
