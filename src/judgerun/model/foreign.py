@@ -5,7 +5,7 @@ What the source does not say is None. Nothing here is a row of the ledger: forei
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ class Call:
     """One call as its program wrote it down. `source` is `file:line` (or `file#key`): the evidence of every finding on it."""
 
     source: str
+    file: str = ""  # the file that `source` is in
     role: str  # solver, grader-a, judge, embed ...
     condition: str  # what it compares by: an arm, or a file's group
     item: str
@@ -80,14 +81,16 @@ class Total:
     """A sum that the source states, and that its own rows should give."""
 
     source: str
-    name: str
+    name: str  # a provider, or "total"
+    files: Sequence[str] = ()  # whose rows it sums up
     cost: Nanos | None = None
-    rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """Everything that was read of a foreign run. `files` are the digests (hex sha256) of what was read, by name."""
+    """Everything that was read of a foreign run. `files` are the digests (hex sha256) of what was read, by path; `format` names
+    the families of files, each with the version of the reader.
+    """
 
     name: str
     format: str

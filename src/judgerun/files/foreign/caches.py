@@ -72,6 +72,7 @@ def _judged(parts: Parts, file: str, place: str, raw: Any) -> None:
     parts.calls.append(
         Call(
             source=place,
+            file=file,
             role="judge",
             condition="/".join(told) or PurePath(file).stem,
             item=row.query_id,
@@ -91,6 +92,7 @@ def _solved(parts: Parts, file: str, place: str, raw: Mapping[str, Any]) -> None
     parts.calls.append(
         Call(
             source=place,
+            file=file,
             role="solver",
             condition=row.condition,
             item=row.query_id,
@@ -109,6 +111,7 @@ def _solved(parts: Parts, file: str, place: str, raw: Mapping[str, Any]) -> None
             parts.calls.append(
                 Call(
                     source=place,
+                    file=file,
                     role=role,
                     condition=row.condition,
                     item=row.query_id,

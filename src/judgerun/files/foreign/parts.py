@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from judgerun.errors import Problem, Refused
+from judgerun.errors import Problem
 from judgerun.model.foreign import Call, Score, Tally, Text, Total
 from judgerun.model.money import Nanos
 
@@ -45,6 +45,15 @@ class Parts:
                 self.problems.append(Problem(file, f"{place} {where}".strip(), wrong["msg"]))
             return None
 
+    def document(self, file: str, body: bytes) -> Any:
+        """The JSON value of a file; None, with the problem noted, where it is none."""
+        try:
+            return orjson.loads(body)
+        except orjson.JSONDecodeError as error:
+            line = body[: error.pos].count(b"\n") + 1
+            self.problems.append(Problem(file, f"line {line}", f"not JSON: {error.msg}"))
+            return None
+
     def lines(self, file: str, body: bytes) -> Iterator[tuple[str, Any]]:
         """("file:line", value) of each line of a JSONL file; what is no JSON is noted as a problem."""
         for number, line in enumerate(body.splitlines(), 1):
@@ -68,12 +77,3 @@ def priced(tokens: Mapping[str, int], per_million: tuple[float, float]) -> Nanos
     """What input and output tokens cost at dollars per million, rounded up once."""
     rates = [Decimal(str(rate)) * 1000 for rate in per_million]
     return math.ceil(tokens["input"] * rates[0] + tokens["output"] * rates[1])
-
-
-def document(file: str, body: bytes) -> Any:
-    """The JSON value of a file. Refused where it is none."""
-    try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        line = body[: error.pos].count(b"\n") + 1
-        raise Refused(Problem(file, f"line {line}", f"not JSON: {error.msg}")) from None

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import Field
 
+from judgerun.errors import Problem
 from judgerun.files.foreign.parts import Parts, Read
 from judgerun.model.foreign import Score, Tally, Text
 
@@ -65,11 +66,31 @@ class Boards(Read):
     qids: list[str]
 
 
+class Board(Read):
+    """One condition of them."""
+
+    systems: dict[str, list[float]]
+
+
+class Repeated(Read):
+    """The whole of one model on one dataset, measured again and again."""
+
+    model: str
+    dataset: str
+    scores: list[float]
+
+
+class Floor(Read):
+    """`noise_floor.json`."""
+
+    empirical: list[Repeated]
+
+
 def fits(raw: Any) -> bool:
     """Whether a JSON document is one of these."""
     if not isinstance(raw, dict):
         return False
-    shapes = ({"model", "per_query"}, {"queries", "generator"}, {"per_generator", "condition"}, {"qids"})
+    shapes = ({"model", "per_query"}, {"queries", "generator"}, {"per_generator", "condition"}, {"qids"}, {"empirical"})
     return any(shape <= raw.keys() for shape in shapes)
 
 
@@ -81,8 +102,10 @@ def read(parts: Parts, file: str, raw: Mapping[str, Any]) -> None:
         _rewritten(parts, file, raw)
     elif "per_generator" in raw:
         _audited(parts, file, raw)
-    else:
+    elif "qids" in raw:
         _boards(parts, file, raw)
+    else:
+        _floor(parts, file, raw)
 
 
 def _retrieved(parts: Parts, file: str, raw: Mapping[str, Any]) -> None:
@@ -144,14 +167,35 @@ def _boards(parts: Parts, file: str, raw: Mapping[str, Any]) -> None:
     if held is None:
         return
     for name, systems in raw.items():
-        if name == "qids" or not isinstance(systems, dict):
+        lists = isinstance(systems, dict) and any(isinstance(values, list) for values in systems.values())
+        board = parts.shaped(Board, {"systems": systems}, file, name) if lists else None
+        if board is None:
             continue
-        for system, values in systems.items():
-            pairs = zip(held.qids, values, strict=False)
-            condition = name.replace("__", "/")
+        condition = name.replace("__", "/")
+        for system, values in board.systems.items():
+            if len(values) != len(held.qids):
+                wrong = f"{len(values)} scores for {len(held.qids)} qids"
+                parts.problems.append(Problem(file, f"{name}.{system}", wrong, "a score for each, in their order"))
+                continue
+            place = f"{file}#{name}.{system}"
             parts.scores += [
-                Score(
-                    source=f"{file}#{name}.{system}.{item}", condition=condition, system=system, item=item, value=value
-                )
-                for item, value in pairs
+                Score(source=f"{place}.{item}", condition=condition, system=system, item=item, value=value)
+                for item, value in zip(held.qids, values, strict=True)
             ]
+
+
+def _floor(parts: Parts, file: str, raw: Mapping[str, Any]) -> None:
+    held = parts.shaped(Floor, raw, file, "")
+    if held is None:
+        return
+    for number, one in enumerate(held.empirical):
+        for repeat, value in enumerate(one.scores):
+            parts.scores.append(
+                Score(
+                    source=f"{file}#empirical[{number}].scores[{repeat}]",
+                    condition=f"repeats/{one.dataset}",
+                    system=one.model,
+                    item=f"{one.dataset} {repeat + 1}",
+                    value=value,
+                )
+            )
