@@ -8,7 +8,7 @@ import re
 import sys
 import traceback
 from collections.abc import Mapping, MutableMapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 import structlog
@@ -16,15 +16,12 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
+from judgerun.cli.columns import GAP, layout
 from judgerun.errors import Exit, JudgerunError, Refused
 
 #: Environment variables whose values must never be printed, by name.
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL)", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-CELL_MAX = 60
-"""Columns of a cell above which it is folded into lines."""
-GAP = 2
 
 
 def scrub(text: str, environ: Mapping[str, str] | None = None) -> str:
@@ -74,7 +71,7 @@ class Words:
 
     def __init__(self, *, json: bool) -> None:
         self.json = json
-        width = None if sys.stdout.isatty() else 200
+        width = None if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal() else 200
         self.out = Console(file=sys.stdout, highlight=False, soft_wrap=True, width=width)
         self.err = Console(file=sys.stderr, highlight=False, soft_wrap=True, width=width)
         stamp = structlog.processors.TimeStamper(fmt="%Y-%m-%dT%H:%M:%SZ", utc=True)
@@ -95,23 +92,28 @@ class Words:
         self._events.info(text)
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str | None = None) -> None:
-        """A table for people; numbers to the right."""
+        """A table for people; numbers to the right, and never folded. What is too wide for the screen comes in pieces."""
         if self.json:
             return
-        table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
         cells = [[plain(scrub("" if cell is None else str(cell))) for cell in row] for row in rows]
-        width = GAP * (len(columns) - 1)
-        for n, column in enumerate(columns):
-            numeric = bool(rows) and all(isinstance(row[n], (int, float)) or _number(row[n]) for row in rows)
-            longest = max(cell_len(text) for text in (column, *(row[n] for row in cells)))
-            table.add_column(
-                column, justify="right" if numeric else "left", overflow="fold", min_width=min(longest, CELL_MAX)
+        places = range(len(columns))
+        texts = [
+            not rows or not all(isinstance(row[n], (int, float)) or _number(row[n]) for row in rows) for n in places
+        ]
+        widths = [max(cell_len(text) for text in (columns[n], *(row[n] for row in cells))) for n in places]
+        for n, piece in enumerate(layout(widths, texts, self.out.width)):
+            if n:
+                self.out.print()
+            table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+            for column in piece:
+                justify: Literal["left", "right"] = "left" if texts[column.number] else "right"
+                table.add_column(columns[column.number], justify=justify, overflow="fold", width=column.width)
+            for row in cells:
+                table.add_row(*(row[column.number] for column in piece))
+            self.out.print(
+                table, markup=False, width=max(self.out.width, sum(c.width + GAP for c in piece)), crop=False
             )
-            width += min(longest, CELL_MAX)
-        for row in cells:
-            table.add_row(*row)
-        # A terminal too narrow cuts whole lines itself; numbers that rich folds into their column cannot be read.
-        self.out.print(table, markup=False, width=max(width, self.out.width), crop=False, no_wrap=True)
+            title = None
 
     def result(self, value: Any) -> None:
         """The object of `--json`; nothing otherwise."""
