@@ -54,8 +54,11 @@ CUT = {
     ("none", "q1"): 300, ("gold", "q1"): 300,  # both empty
     ("none", "q2"): 300,  # alone, and shorter than the finished
     ("none", "q3"): 2000,  # alone, and longer than the finished
-    ("none", "q4"): 900, ("dumb", "q4"): 300,  # of two lengths: one at least had text
+    ("none", "q4"): 900, ("dumb", "q4"): 300,  # of two lengths: the longer had text, the shorter may have had none
     ("gold", "q5"): None,  # lost
+    ("none", "q6"): 2100, ("gold", "q6"): 2000,  # of two lengths, both longer than the finished one
+    ("none", "q7"): 400, ("dumb", "q7"): 400, ("gold", "q7"): 300,  # two alike, and not the least; no arm finished
+    ("none", "q8"): 5000, ("dumb", "q8"): 5000,  # two alike, and longer than the finished one
 }  # fmt: skip
 
 
@@ -64,10 +67,76 @@ def test_empty_answers_are_found_by_the_lengths_of_grader_prompts() -> None:
     told = {(one.condition, one.item): one.judged for one in handed(run(calls=solved(CUT)))}
     assert told == {
         ("none", "q1"): "empty", ("gold", "q1"): "empty", ("none", "q2"): "probably empty", ("none", "q3"): "ambiguous",
-        ("none", "q4"): "had text", ("dumb", "q4"): "had text", ("gold", "q5"): "no row",
+        ("none", "q4"): "had text", ("dumb", "q4"): "probably empty", ("gold", "q5"): "no row",
+        ("none", "q6"): "had text", ("gold", "q6"): "ambiguous",
+        ("none", "q7"): "had text", ("dumb", "q7"): "had text", ("gold", "q7"): "ambiguous",
+        ("none", "q8"): "ambiguous", ("dumb", "q8"): "ambiguous",
     }  # fmt: skip
     (finding,) = found(run(calls=solved(CUT)), "empty handed on")
     assert (finding.severity, finding.value) == ("error", 2)
+
+
+def test_texts_of_judges_do_not_hide_what_lengths_tell() -> None:
+    """Each cut answer is judged by its own text where that is in the source, else by the lengths: both ways in one run."""
+    judge = call("judge", "lab", "q1", text="3", value="3")
+    (finding,) = found(run(calls=[*solved(CUT), judge]), "empty handed on")
+    assert finding.value == 2
+    told = [
+        replace(one, text="" if one.condition == "none" else "x = 1")
+        if (one.role, one.item) == ("solver", "q1")
+        else one
+        for one in solved(CUT | {("none", "q9"): 300, ("gold", "q9"): 300})
+    ]
+    (finding,) = found(run(calls=told), "empty handed on")
+    assert finding.value == 3
+    assert "1 by their texts" in finding.message
+    assert finding.evidence == ("log:solver/none/q1: none/q1", "gold/q9", "none/q9")
+    assert ("gold", "q1") not in {(one.condition, one.item) for one in handed(run(calls=told))}
+
+
+def test_answers_that_are_only_probably_empty_are_a_warning() -> None:
+    """No certain one: the finding counts the probable ones."""
+    (finding,) = found(run(calls=solved({("none", f"q{place}"): 300 for place in range(3)})), "empty handed on")
+    assert (finding.severity, finding.value) == ("warning", 3)
+
+
+def test_grades_that_nobody_knows_are_told() -> None:
+    """Where an empty answer was graded and no grade of it is in the source, the message says so; where there is one, it does not."""
+    (finding,) = found(run(calls=solved(CUT)), "empty handed on")
+    assert "2 of them have no grade in the source: nobody can tell how they were graded" in finding.message
+    known = [
+        replace(one, value="7") if one.role == "grader-a" and one.condition == "none" else one for one in solved(CUT)
+    ]
+    assert "1 of them has no grade" in found(run(calls=known), "empty handed on")[0].message
+    known = [replace(one, value="7") if one.role == "grader-a" else one for one in solved(CUT)]
+    assert "no grade" not in found(run(calls=known), "empty handed on")[0].message
+
+
+def test_what_two_files_say_of_one_call_is_put_together() -> None:
+    """A log with tokens and a cache with texts of the same calls: neither hides what the other knows."""
+    cached = [replace(one, file="cache", input=None, output=None, cost=None, value="7") for one in solved(CUT)]
+    for calls in ([*solved(CUT), *cached], [*cached, *solved(CUT)]):
+        (finding,) = found(run(calls=calls), "empty handed on")
+        assert finding.value == 2
+        assert "no grade" not in finding.message
+
+
+@pytest.mark.parametrize(
+    ("cut", "n", "severity"), [(3, 15, "warning"), (7, 15, "error"), (2, 19, "warning"), (3, 20, "error")]
+)
+def test_small_groups_are_errors_only_beyond_doubt(cut: int, n: int, severity: str) -> None:
+    """Below 20 answers a share above 10% is an error only where the whole Wilson interval is; 7 of 15 is, 3 of 15 is not."""
+    calls = [call("solver", "none", f"q{k}", output=5, finish="length" if k < cut else "stop") for k in range(n)]
+    (finding,) = found(run(calls=calls), "truncated")
+    assert finding.severity == severity
+
+
+def test_caps_are_found_for_each_model_apart() -> None:
+    """The longer cap of another model of the same role does not hide a pile."""
+    short = [replace(one, model="a") for one in solved(CUT) if one.role == "solver"]
+    long = [call("solver", "long", f"q{k}", output=9_000 + k, model="b") for k in range(30)]
+    cut = {finding.condition: finding.value for finding in found(run(calls=[*short, *long]), "truncated")}
+    assert cut == {finding.condition: finding.value for finding in found(run(calls=short), "truncated")}
 
 
 def test_a_run_whose_answers_finished_has_no_finding() -> None:

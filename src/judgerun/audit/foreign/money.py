@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from judgerun.audit.finding import Cell, Finding, Table
-from judgerun.audit.foreign.answers import capped
+from judgerun.audit.foreign.answers import standings
 from judgerun.audit.words import few, percent
 from judgerun.model.foreign import Call, Run
 from judgerun.model.money import Nanos, format_usd
@@ -169,7 +169,7 @@ def check_totals(run: Run) -> Iterator[Finding]:
 def check_waste(run: Run) -> Iterator[Finding]:
     """How much was paid for answers that stand at their cap: a warning above 10% of what a role cost."""
     for role, calls in _roles(run).items():
-        cut = [call for call, at in zip(calls, capped(calls), strict=True) if at]
+        cut = [call for call, at in zip(calls, standings(calls), strict=True) if at.cut]
         spent, wasted = (sum(call.cost or 0 for call in held) for held in (calls, cut))
         if wasted > 0.1 * spent:
             yield Finding(
