@@ -130,6 +130,22 @@ def test_what_limits_is_told_anew_soon_after_a_limit_is_lifted() -> None:
     assert (causes[599], causes[-1]) == ("rate limit", "sending")
 
 
+def test_answers_count_with_the_time_that_they_took() -> None:
+    """What was answered since the accounts were last closed, whose time is not known yet, makes no cell look quicker."""
+    hours, eta = Hours(), Eta()
+    account = hours.open("lab", width=lambda: (2, 2), now=0.0)
+    part = Open(lanes=("lab",), level=0, cells=10, alone_s=7.0)
+    _answer(account, seconds=1.0)
+    first = eta.step(hours, [part], 1.0)
+    assert first is not None
+    assert first.seconds == 7.0  # by the quote: nothing is closed
+    account.close(1.0, "nothing left")
+    _answer(account, seconds=1.0)
+    second = eta.step(hours, [part], 1.0)
+    assert second is not None
+    assert second.seconds == 10 * 1.0 / 2
+
+
 def test_nothing_left_is_no_time() -> None:
     """Without a cell that is open there is no estimate, and nothing limits."""
     assert Eta().step(Hours(), [Open(lanes=("lab",), level=0, cells=0, alone_s=5.0)], 1.0) is None

@@ -18,8 +18,7 @@ from rich.text import Text
 from judgerun.api.watching import Watch
 from judgerun.cli.jobs import stands
 from judgerun.cli.words import GONE, Words, plain
-from judgerun.dispatch.eta import Left
-from judgerun.dispatch.progress import OpenJob
+from judgerun.dispatch.progress import OpenJob, Progress
 from judgerun.model.condition import short
 from judgerun.model.money import format_usd
 from judgerun.plan.counts import Counts
@@ -74,7 +73,7 @@ def _lines(name: str, seen: Watch, counts: tuple[Counts, ...], standing: Standin
     spend = standing.experiment
     waits = ", ".join(f"{cause} {cells}" for cause, cells in seen.progress.waits().items()) or "nothing"
     return (
-        f"{name}: {done} of {whole} done, {failed} failed, {_time(seen.progress.left)}",
+        f"{name}: {done} of {whole} done, {failed} failed, {_time(seen.progress)}",
         f"spent [{format_usd(spend.low)}, {format_usd(spend.high)}] of {format_usd(seen.budget.total)} USD, "
         f"{format_usd(spend.held)} of it held",
         f"{calls:.1f} calls/s, {tokens:.0f} tokens/s, {seen.progress.in_flight} in flight; cells wait for {waits}",
@@ -93,8 +92,10 @@ def _jobs(name: str, held: Mapping[int, OpenJob]) -> Iterator[str]:
         yield f"... and {len(held) - JOBS_MAX} more jobs: judgerun jobs {name}"
 
 
-def _time(left: Left | None) -> str:
-    return "time left unknown" if left is None else f"{left}"
+def _time(progress: Progress) -> str:
+    if progress.paused:
+        return "paused"
+    return "time left unknown" if progress.left is None else f"{progress.left}"
 
 
 def clock(seconds: float) -> str:

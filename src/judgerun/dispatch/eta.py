@@ -72,9 +72,10 @@ class _Recent:
             more, self.seen[cause] = seconds - self.seen[cause], seconds
             self.spent[cause] = self.spent[cause] * faded + more
             self.newly[cause] = self.newly[cause] * told + more
-        self.answered = self.answered * faded + account.answered - self.counted
-        self.calls = self.calls * faded + account.calls - self.before
-        self.counted, self.before = account.answered, account.calls
+        answered, calls = account.settled
+        self.answered = self.answered * faded + answered - self.counted
+        self.calls = self.calls * faded + calls - self.before
+        self.counted, self.before = answered, calls
 
     @property
     def cost(self) -> float | None:

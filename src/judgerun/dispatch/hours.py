@@ -63,7 +63,19 @@ _OTHER = _CODE["other lane"]
 class Account:
     """The time of one lane. `width` says how many slots it has as written, and how many of them may be used now."""
 
-    __slots__ = ("_began", "_since", "answered", "calls", "counts", "name", "provider", "spent", "sums", "width")
+    __slots__ = (
+        "_began",
+        "_since",
+        "answered",
+        "calls",
+        "counts",
+        "name",
+        "provider",
+        "settled",
+        "spent",
+        "sums",
+        "width",
+    )
 
     def __init__(self, name: str, *, width: Callable[[], tuple[int, int]], now: float) -> None:
         self.name = name
@@ -71,6 +83,7 @@ class Account:
         self.width = width
         self.answered = 0  # cells that came to their end here
         self.calls = 0  # pieces of work in which they did
+        self.settled = 0, 0  # both at the last closing
         self.spent: dict[Cause, float] = dict.fromkeys(CAUSES, 0.0)  # slot-seconds, up to the last closing
         self._began = self._since = now
         # By what work does, first without a slot and then with one, and once more for work that is not there: how many there
@@ -82,6 +95,7 @@ class Account:
         """Settle the time since the last closing; `spare` is the cause of slots for which there was no work."""
         ceiling, size = self.width()
         span, self._since = now - self._since, now
+        self.settled = self.answered, self.calls
         taken = [self._taken(state, now) for state in range(_NOWHERE)]
         waited, used = taken[:_KINDS], taken[_KINDS:]
         free = max(0.0, ceiling * span - sum(used))
