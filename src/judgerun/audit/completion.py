@@ -116,7 +116,8 @@ def check_finish(evidence: Evidence) -> Iterator[Finding]:
     An error when they pass 2% of the replies.
     """
     words: dict[tuple[str, str], Counter[str]] = {}
-    for row in (row for counts in evidence.counts for row in evidence.rows.get(counts.stage, ())):
+    stages = dict.fromkeys(counts.stage for counts in evidence.counts)  # each once, however many conditions it has
+    for row in (row for stage in stages for row in evidence.rows.get(stage, ())):
         kept = row.outcome.kept if row.outcome is not None else None
         if kept is not None and kept.reply.finish.value in ODD:
             place = (row.condition.name, kept.reply.finish.value)

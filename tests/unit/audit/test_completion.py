@@ -98,6 +98,12 @@ def test_an_unknown_finish_reason_is_a_finding_with_the_providers_own_word(n: in
     assert all("content_overflow" in finding.evidence[0] for finding in findings)
 
 
+def test_the_words_of_a_finish_are_counted_once_however_many_conditions_a_stage_has() -> None:
+    """Three of bob's replies end so, beside another model's condition: the evidence says three, as the message does."""
+    (finding,) = found(spoilt(Ending(finish=Finish.UNKNOWN, finish_raw="content_overflow"), 3), "finish")
+    assert finding.evidence == ("'content_overflow': 3",)
+
+
 def test_a_rare_unknown_finish_is_a_warning() -> None:
     """One in a hundred is told, but does not block."""
     bad = set(ids(1))
