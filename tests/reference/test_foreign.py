@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from judgerun.audit.finding import Audit
-from judgerun.audit.foreign.answers import handed
+from judgerun.audit.foreign.answers import handed, standings
 from judgerun.audit.foreign.checks import audit
 from judgerun.files.foreign.read import read
 from judgerun.model.foreign import Run
+
+FILES = ("utility_run_tokens.csv", "spend_other_calls.csv", "spend_summary.json")
 
 
 def data(name: str) -> Path:
@@ -26,8 +30,7 @@ def data(name: str) -> Path:
 @pytest.fixture(scope="module")
 def spend() -> Run:
     """The structural-retrieval study's spend log, reduced to CSV."""
-    names = ("utility_run_tokens.csv", "spend_other_calls.csv", "spend_summary.json")
-    return read([data("structural-retrieval") / name for name in names], "utility")
+    return read([data("structural-retrieval") / name for name in FILES], "utility")
 
 
 def messages(told: Audit, check: str) -> list[str]:
@@ -69,6 +72,63 @@ def test_truncated_and_empty_answers_are_those_of_the_review(spend: Run) -> None
     assert counted == {"empty": 169, "probably empty": 22, "had text": 2, "ambiguous": 1, "no row": 1}
     text = {f"{one.item}/{one.condition}" for one in handed(spend) if one.judged == "had text"}
     assert text == {"apm_2015_af5968/none", "sun_1968_7a06dc/gold"}
+
+
+def test_nobody_can_tell_how_the_empty_answers_were_graded(spend: Run) -> None:
+    """The log has no grades: 169 empty answers were graded, and it is not known how."""
+    (message,) = messages(audit(spend), "empty handed on")
+    assert message.endswith("; 169 of them have no grade in the source: nobody can tell how they were graded")
+
+
+def test_lengths_alone_find_the_answers_that_ended_by_length() -> None:
+    """Of two solvers at 32,768 tokens 6 and 7 of 30 were cut, by their finish reasons and by their lengths without them."""
+    held = read([data("structural-retrieval") / "solver_headtohead_32k.json"], "heads")
+    for calls in (held.calls, [replace(call, finish=None) for call in held.calls]):
+        told = zip(calls, standings(calls), strict=True)
+        cut = Counter(call.model for call, at in told if at.cut)
+        assert cut == {"glm": 6, "deepseek": 7}
+
+
+def test_a_log_and_its_reduction_are_not_counted_twice(spend: Run, tmp_path: Path) -> None:
+    """The whole log, as its program writes it, beside the tables that were made of it."""
+    calls = [
+        {
+            "model": call.model,
+            "provider": call.provider,
+            "input_tokens": call.input,
+            "output_tokens": call.output,
+            "cost": (call.cost or 0) / 1e9,
+            "note": f"{call.role} {call.condition}/{call.item}",
+        }
+        for call in spend.calls
+    ]
+    (tmp_path / "SPEND.json").write_text(json.dumps({"calls": calls}))
+    told = audit(read([tmp_path, *(data("structural-retrieval") / name for name in FILES)], "both"))
+    assert sorted(
+        finding.evidence[0].rpartition("/")[2] for finding in told.findings if finding.check == "counted twice"
+    ) == [
+        "spend_other_calls.csv",
+        "utility_run_tokens.csv",
+    ]
+    assert [finding.value for finding in told.findings if finding.check == "paid twice"] == [1]
+
+
+def test_a_whole_folder_is_read() -> None:
+    """Files of no family, one with NaN among them, are left out; records whose costs stand in a table count once."""
+    held = read([data("structural-retrieval")], "all")
+    assert len(held.files) == 6
+    told = audit(held)
+    twice = {finding.evidence[0]: finding.value for finding in told.findings if finding.check == "counted twice"}
+    assert twice == {"deepseek_solver_calibration.json": 10, "solver_headtohead_32k.json": 30}
+    assert [finding.value for finding in told.findings if finding.check == "empty handed on"] == [169]
+
+
+def test_a_sample_of_a_log_has_its_times() -> None:
+    """Sixteen rows with their times and what each cost; none is a stray."""
+    held = read([data("spend-ledger")], "sample")
+    assert (len(held.calls), sum(call.cost or 0 for call in held.calls)) == (16, 68_321_500)
+    assert all(call.at is not None and call.provider for call in held.calls)
+    assert messages(audit(held), "stray") == []
 
 
 def test_two_refused_topics_move_the_headline() -> None:

@@ -102,6 +102,8 @@ class Run:
     totals: tuple[Total, ...] = ()
 
 
+TOTAL = "total"
+"""The name of a Total of all providers together."""
 KINDS: Mapping[str, tuple[str, type[Any]]] = {
     "call": ("calls", Call),
     "text": ("texts", Text),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -28,7 +28,7 @@ def call(role: str, condition: str, item: str, **more: object) -> Call:
     return Call(source=f"log:{role}/{condition}/{item}", role=role, condition=condition, item=item, **more)  # type: ignore[arg-type]
 
 
-def solved(cut: dict[tuple[str, str], int | None], n: int = 30) -> list[Call]:
+def solved(cut: Mapping[tuple[str, str], int | None], n: int = 30) -> list[Call]:
     """A solver under three conditions and its grader: a finished answer (700 to 1,600 tokens) is read whole by the grader; of
     those in `cut` (at the cap) the grader's prompt has the length that is given (None: it has no row).
     """
@@ -94,6 +94,12 @@ def test_texts_of_judges_do_not_hide_what_lengths_tell() -> None:
     assert ("gold", "q1") not in {(one.condition, one.item) for one in handed(run(calls=told))}
 
 
+def test_conditions_that_nobody_graded_lost_no_row() -> None:
+    """A cut answer of a condition without graders was handed to none, and its row is not missing."""
+    other = [replace(one, condition=f"other {one.condition}") for one in solved(CUT) if one.role == "solver"]
+    assert handed(run(calls=[*solved(CUT), *other])) == handed(run(calls=solved(CUT)))
+
+
 def test_answers_that_are_only_probably_empty_are_a_warning() -> None:
     """No certain one: the finding counts the probable ones."""
     (finding,) = found(run(calls=solved({("none", f"q{place}"): 300 for place in range(3)})), "empty handed on")
@@ -101,7 +107,7 @@ def test_answers_that_are_only_probably_empty_are_a_warning() -> None:
 
 
 def test_grades_that_nobody_knows_are_told() -> None:
-    """Where an empty answer was graded and no grade of it is in the source, the message says so; where there is one, it does not."""
+    """Where an empty answer was graded and no grade of it is in the source, the message says so; where there is one, not."""
     (finding,) = found(run(calls=solved(CUT)), "empty handed on")
     assert "2 of them have no grade in the source: nobody can tell how they were graded" in finding.message
     known = [
@@ -205,6 +211,79 @@ def test_a_stray_probe_is_named() -> None:
     assert found(run(calls=[*calls, replace(again, input=77)]), "stray") == []
 
 
+def timed(count: int, *, step: float = 60.0, **more: object) -> list[Call]:
+    """Calls of one role, one a step."""
+    return [call("judge", "lab", f"t{n}", at=n * step, model="m", input=5, output=1, **more) for n in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("at", "count"),
+    [((12_000.0,), 1), ((-3_700.0,), 1), ((4_000.0, 4_005.0), 0), ((4_200.0, 4_205.0), 2), ((300.0,), 0)],
+)
+def test_a_row_far_from_its_run_is_a_stray(at: Sequence[float], count: int) -> None:
+    """One or two rows over an hour before or after all others of their role are told; a pause inside a run is none."""
+    far = [call("judge", "lab", f"far{n}", at=one, model="m") for n, one in enumerate(at)]
+    findings = found(run(calls=[*timed(10), *far]), "stray")
+    assert [finding.value for finding in findings] == ([count] if count else [])
+    if count:
+        assert findings[0].evidence[0].startswith("log:judge/lab/far0")
+    resumed = [replace(one, item=f"{one.item} later", at=(one.at or 0) + 40_000) for one in timed(10)]
+    assert found(run(calls=[*timed(10), *resumed]), "stray") == []
+    assert found(run(calls=[replace(one, at=None) for one in [*timed(10), *far]]), "stray") == []
+
+
+def test_a_probe_after_the_end_of_its_run_is_a_stray() -> None:
+    """A lone row of another role that asks the same model about an item of a run that had ended; one within the run is none."""
+    probe = call("judge probe", "lab", "t3", at=900.0, model="m", input=6, output=1)
+    (finding,) = found(run(calls=[*timed(10), probe]), "stray")
+    assert "after the end" in finding.message
+    for other in (
+        replace(probe, at=300.0),
+        replace(probe, model="other"),
+        replace(probe, item="new"),
+        replace(probe, at=None),
+    ):
+        assert found(run(calls=[*timed(10), other]), "stray") == []
+
+
+def test_money_that_two_files_tell_of_counts_once() -> None:
+    """A log beside its own reduction is an error that names both, and no double payment; the sums hold."""
+    log = [replace(one, file="log") for one in solved({})]
+    total = Total(source="log#p", name="p", files=("log",), cost=sum(one.cost or 0 for one in log))
+    half = [replace(one, file="run.csv", source=f"run.csv:{n}") for n, one in enumerate(log) if one.role == "solver"]
+    rest = [
+        replace(one, file="other.csv", source=f"other.csv:{n}", role="g")
+        for n, one in enumerate(log)
+        if one.role != "solver"
+    ]
+    told = audit(run(calls=[*half, *log, *rest], totals=[total]))
+    assert {(finding.check, finding.value) for finding in told.findings} == {("counted twice", 90)}
+    assert sorted(finding.message.split(" stand")[0] for finding in told.findings) == [
+        "90 of 90 rows of other.csv", "90 of 90 rows of run.csv",
+    ]  # fmt: skip
+    (table,) = [table for table in told.tables if table.name == "spend"]
+    assert sum(int(str(row[2])) for row in table.rows) == len(log)
+
+
+def test_files_of_other_calls_are_no_copies() -> None:
+    """Calls at other times, of other tokens, or too few to tell are calls of their own: their second payment is told."""
+    log = [replace(one, file="log", at=float(n)) for n, one in enumerate(solved({}))]
+    later = [replace(one, file="later", at=(one.at or 0) + 9_999) for one in log]
+    assert found(run(calls=[*log, *later]), "counted twice") == []
+    assert len(found(run(calls=[*log, *later]), "paid twice")) == 6
+    dearer = [replace(one, file="later", cost=(one.cost or 0) + 1) for one in log]
+    assert found(run(calls=[*log, *dearer]), "counted twice") == []
+    few = [replace(one, file="few") for one in log[:4]]
+    assert found(run(calls=[*log, *few]), "counted twice") == []
+
+
+def test_a_cache_without_prompts_is_a_copy_by_its_items() -> None:
+    """A cache that knows no input tokens tells of the calls of a log by role, condition, item and cost."""
+    log = [replace(one, file="log") for one in solved({})]
+    cache = [replace(one, file="cache", input=None, output=None, text="x", value="1") for one in log if one.item < "q2"]
+    assert [finding.value for finding in found(run(calls=[*log, *cache]), "counted twice")] == [len(cache)]
+
+
 def test_estimates_among_bills_are_errors() -> None:
     """Estimated rows are named, and one that is the same to the token as another was booked again."""
     calls = [call("embed", "", name, input=649, output=0, cost=97_350, estimated=True) for name in ("new", "new again")]
@@ -221,6 +300,34 @@ def test_a_total_that_no_row_explains_is_told(more: int, severity: str | None) -
     assert [finding.severity for finding in found(run(calls=calls, totals=[total]), "totals")] == (
         [severity] if severity else []
     )
+
+
+def test_a_total_is_that_of_its_own_files_and_of_all_providers() -> None:
+    """Two logs with one provider each have their own total; `total` is the sum of all providers."""
+    first = [replace(one, file="a") for one in solved({})]
+    second = [replace(one, file="b", condition="x", provider="q") for one in first]
+    sums = [sum(one.cost or 0 for one in held) for held in (first, second)]
+    totals = [
+        Total(source="a#p", name="p", files=("a",), cost=sums[0]),
+        Total(source="b#q", name="q", files=("b",), cost=sums[1]),
+        Total(source="b#total", name="total", files=("a", "b"), cost=sum(sums)),
+    ]
+    assert found(run(calls=[*first, *second], totals=totals), "totals") == []
+    wrong = replace(totals[2], cost=sum(sums) + 5_000)
+    (finding,) = found(run(calls=[*first, *second], totals=[wrong]), "totals")
+    assert finding.severity == "error"
+    unknown = Total(source="a#z", name="z", files=("a",), cost=5_000)
+    assert [one.severity for one in found(run(calls=first, totals=[unknown]), "totals")] == ["warning"]
+
+
+def test_boards_are_compared_where_they_share_items() -> None:
+    """Repeats on one dataset stand beside nothing of another."""
+    held = [
+        Score(source="f", condition=f"repeats/{name}", system=f"s{n}", item=f"{name} 1", value=n / 3)
+        for name in "de"
+        for n in range(4)
+    ]
+    assert [table.name for table in audit(run(scores=held)).tables] == []
 
 
 def test_money_for_cut_answers_is_told() -> None:

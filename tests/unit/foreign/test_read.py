@@ -230,3 +230,19 @@ def test_repeated_measurements_are_scores(tmp_path: Path) -> None:
         ("repeats/d", "m", "d 1", 0.5),
         ("repeats/d", "m", "d 2", 0.25),
     ]
+
+
+def test_nan_is_no_number_and_no_fault_of_other_files(tmp_path: Path) -> None:
+    """NaN, as Python writes it, in a file of no family hinders nothing; in a score or a cost it is a problem with its place."""
+    written(tmp_path, "other.json", {"p": float("nan")})
+    written(tmp_path, "boards.json", {"qids": ["1"], "human": {"m": [0.5]}})
+    assert len(read([tmp_path], "old").scores) == 1
+    row = {"model": "m", "input_tokens": 1, "output_tokens": 1, "cost": float("inf"), "note": "x"}
+    written(tmp_path, "SPEND.json", {"calls": [row]})
+    written(tmp_path, "dense.json", {"model": "m", "per_query": {"1": float("nan")}})
+    with pytest.raises(Refused) as refused:
+        read([tmp_path], "old")
+    assert [(problem.file, problem.place) for problem in refused.value.problems] == [
+        ("SPEND.json", "calls[0] cost"),
+        ("dense.json", "per_query.1"),
+    ]

@@ -116,7 +116,7 @@ class Handed:
 
 def handed(run: Run) -> list[Handed]:
     """What graders were handed of every cut answer of a solver whose text is not in the source, from the lengths of their prompts
-    alone; see `_judged`.
+    alone (see `_judged`), under the conditions that were graded.
     """
     held = groups(run)
     solved = [call for (role, _), calls in held.items() if role == SOLVER for call in calls]
@@ -127,7 +127,8 @@ def handed(run: Run) -> list[Handed]:
             for call in calls:
                 if call.input is not None:
                     prompts[call.item].setdefault(condition, call.input)
-    untold = sorted(key for key, call in cut.items() if call.text is None)
+    graded = {condition for (role, condition) in held if role.startswith(GRADER)}
+    untold = sorted(key for key, call in cut.items() if call.text is None and key[0] in graded)
     return [Handed(condition=c, item=item, judged=_judged(c, item, prompts[item], cut)) for c, item in untold]
 
 

@@ -39,6 +39,10 @@ def identical(first: Board, second: Board) -> dict[str, int]:
     return {item: count for item, count in alike.items() if len({first[system][item] for system in systems}) > 1}
 
 
+def _items(board: Board) -> set[str]:
+    return {item for held in board.values() for item in held}
+
+
 def means(board: Board, without: Collection[str] = ()) -> dict[str, float]:
     """The mean score of each system over its items, but for some."""
     kept = {system: [value for item, value in held.items() if item not in without] for system, held in board.items()}
@@ -79,9 +83,11 @@ def check_identical(run: Run) -> Iterator[Finding]:
 
 
 def tables(run: Run) -> Iterator[Table]:
-    """The agreement of each two boards."""
+    """The agreement of each two boards on the same items."""
     rows = []
     for (one, first), (other, second) in combinations(boards(run).items(), 2):
+        if not _items(first) & _items(second):
+            continue
         items = identical(first, second)
         systems = len(first.keys() & second.keys())
         rows.append((one, other, systems, agreement(first, second), len(items), agreement(first, second, items)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from judgerun.audit.finding import Audit, Completion, Finding, Table
-from judgerun.audit.foreign import answers, boards, money, verdicts
+from judgerun.audit.foreign import answers, boards, copies, money, strays, verdicts
 from judgerun.audit.waivers import waive
 from judgerun.model.foreign import Run
 from judgerun.model.waiver import Waiver
@@ -32,9 +32,10 @@ CHECKS: tuple[Check, ...] = (
     Check(answers.check_handed, ("empty handed on",)),
     Check(answers.check_accepted, ("empty marked correct",)),
     Check(answers.check_unparsed, ("unparsed",)),
+    Check(copies.check_copies, ("counted twice",)),
     Check(money.check_twice, ("paid twice",)),
     Check(money.check_lost, ("lost rows",)),
-    Check(money.check_strays, ("stray",)),
+    Check(strays.check_strays, ("stray",)),
     Check(money.check_estimates, ("estimate",)),
     Check(money.check_booked, ("booked twice",)),
     Check(money.check_totals, ("totals",)),

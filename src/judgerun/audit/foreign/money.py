@@ -7,14 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from judgerun.audit.finding import Cell, Finding, Table
 from judgerun.audit.foreign.answers import standings
+from judgerun.audit.foreign.copies import counted
 from judgerun.audit.words import few, percent
-from judgerun.model.foreign import Call, Run
-from judgerun.model.money import Nanos, format_usd
+from judgerun.model.foreign import TOTAL, Call, Run, Total
+from judgerun.model.money import format_usd
 
 NEAR = 0.95
 """A role that has at least this share of the items of another one under the same condition should have all of them."""
-LONE_MAX = 2
-"""A role with no more rows than these is no run of its own."""
 ROUNDING = 1_000
 """Nanos by which a stated total may differ from the sum of its rows: floats were added."""
 
@@ -27,11 +26,13 @@ def _groups(calls: Iterable[Call]) -> Mapping[tuple[str, str], dict[str, list[Ca
     return held
 
 
-def _usd(calls: Iterable[Call]) -> str:
+def usd(calls: Iterable[Call]) -> str:
+    """What calls cost together, as far as it is known."""
     return format_usd(sum(call.cost or 0 for call in calls))
 
 
-def _said(call: Call) -> str:
+def said(call: Call) -> str:
+    """A call as evidence."""
     tokens = f"{'?' if call.input is None else call.input} + {'?' if call.output is None else call.output} tokens"
     cost = "" if call.cost is None else f", {format_usd(call.cost)} USD"
     return f"{call.source}: {call.role} {call.condition}/{call.item}, {tokens}{cost}"
@@ -41,7 +42,7 @@ def check_twice(run: Run) -> Iterator[Finding]:
     """The same role, condition and item is paid once; a second row is a double payment: the first answer was lost, or the row was
     booked twice.
     """
-    for (role, condition), items in sorted(_groups(run.calls).items()):
+    for (role, condition), items in sorted(_groups(counted(run)).items()):
         again = [call for held in items.values() for call in held[1:] if call.item and call.cost is not None]
         if again:
             told = [call for held in items.values() if len(held) > 1 for call in held]
@@ -49,9 +50,9 @@ def check_twice(run: Run) -> Iterator[Finding]:
                 check="paid twice",
                 severity="error",
                 condition=f"{role}/{condition}",
-                message=f"{len(again)} rows pay for an item that was paid before: {_usd(again)} USD",
+                message=f"{len(again)} rows pay for an item that was paid before: {usd(again)} USD",
                 value=len(again),
-                evidence=few(map(_said, told)),
+                evidence=few(map(said, told)),
             )
 
 
@@ -82,56 +83,23 @@ def check_lost(run: Run) -> Iterator[Finding]:
             )
 
 
-def check_strays(run: Run) -> Iterator[Finding]:
-    """A lone row (a role with one or two) that repeats what another role has asked, token by token, belongs to no run: a probe that
-    was billed.
-    """
-    rows: dict[str, list[Call]] = defaultdict(list)
-    for call in run.calls:
-        rows[call.role].append(call)
-    for role, held in sorted(rows.items()):
-        strays = (
-            [call for call in held if any(_repeats(call, other) for other in run.calls)]
-            if len(held) <= LONE_MAX
-            else []
-        )
-        if strays:
-            yield Finding(
-                check="stray",
-                severity="warning",
-                message=f"{len(strays)} rows of {role!r} repeat a call of another role and belong to no run: {_usd(strays)} USD",
-                value=len(strays),
-                evidence=few(map(_said, strays)),
-            )
-
-
-def _repeats(call: Call, other: Call) -> bool:
-    same = (call.condition, call.item, call.input, call.output) == (
-        other.condition,
-        other.item,
-        other.input,
-        other.output,
-    )
-    return same and call.role != other.role and call.input is not None
-
-
 def check_estimates(run: Run) -> Iterator[Finding]:
     """Rows that are estimates and stand among bills: an error, since totals call them exact."""
-    held = [call for call in run.calls if call.estimated]
+    held = [call for call in counted(run) if call.estimated]
     if held:
         yield Finding(
             check="estimate",
             severity="error",
-            message=f"{len(held)} rows are estimates, booked as if they were bills: {_usd(held)} USD",
+            message=f"{len(held)} rows are estimates, booked as if they were bills: {usd(held)} USD",
             value=len(held),
-            evidence=few(map(_said, held)),
+            evidence=few(map(said, held)),
         )
 
 
 def check_booked(run: Run) -> Iterator[Finding]:
     """Estimates of one role with the very same tokens under different items: one of them was booked again."""
     held: dict[tuple[str, str | None, int | None, int | None], list[Call]] = defaultdict(list)
-    for call in run.calls:
+    for call in counted(run):
         if call.estimated:
             held[call.role, call.model, call.input, call.output].append(call)
     for calls in held.values():
@@ -139,37 +107,42 @@ def check_booked(run: Run) -> Iterator[Finding]:
             yield Finding(
                 check="booked twice",
                 severity="error",
-                message=f"{len(calls)} estimates of {calls[0].role} are the same to the token: {_usd(calls[1:])} USD booked again",
+                message=f"{len(calls)} estimates of {calls[0].role} are the same to the token: {usd(calls[1:])} USD booked again",
                 value=len(calls) - 1,
-                evidence=few(map(_said, calls)),
+                evidence=few(map(said, calls)),
             )
 
 
 def check_totals(run: Run) -> Iterator[Finding]:
-    """A total that the source states is the sum of the rows of that provider; what no row explains was entered by hand."""
-    sums: dict[str, Nanos] = defaultdict(int)
-    for call in run.calls:
-        if call.provider is not None and call.cost is not None:
-            sums[call.provider] += call.cost
+    """A total that the source states is the sum of the rows of that provider, and `total` of all, in the files that it is of; what
+    no row explains was entered by hand.
+    """
     for total in run.totals:
-        if total.cost is None:
+        rows = _summed(run, total)
+        found = sum(call.cost or 0 for call in rows)
+        if total.cost is None or abs(gap := total.cost - found) <= ROUNDING:
             continue
-        gap = total.cost - sums.get(total.name, 0)
-        if abs(gap) > ROUNDING:
-            yield Finding(
-                check="totals",
-                severity="error" if gap < 0 or total.name in sums else "warning",
-                message=f"the source states {format_usd(total.cost)} USD for {total.name}, its rows add up to "
-                f"{format_usd(sums.get(total.name, 0))}: {format_usd(gap)} USD have no row",
-                value=format_usd(gap),
-                evidence=(total.source,),
-            )
+        yield Finding(
+            check="totals",
+            severity="error" if gap < 0 or rows else "warning",
+            message=f"the source states {format_usd(total.cost)} USD for {total.name}, its rows add up to "
+            f"{format_usd(found)}: {format_usd(gap)} USD have no row",
+            value=format_usd(gap),
+            evidence=(total.source,),
+        )
+
+
+def _summed(run: Run, total: Total) -> list[Call]:
+    """The rows that a total should be the sum of."""
+    rows = [call for call in run.calls if call.cost is not None and (not total.files or call.file in total.files)]
+    own = [call for call in rows if call.provider == total.name]
+    return own or (rows if total.name == TOTAL else [])
 
 
 def check_waste(run: Run) -> Iterator[Finding]:
     """How much was paid for answers that stand at their cap: a warning above 10% of what a role cost."""
-    for role, calls in _roles(run).items():
-        cut = [call for call, at in zip(calls, standings(calls), strict=True) if at.cut]
+    for role, calls in roles(run).items():
+        cut = [call for call, at in zip(calls, standings(calls), strict=True) if at.cut and call.cost]
         spent, wasted = (sum(call.cost or 0 for call in held) for held in (calls, cut))
         if wasted > 0.1 * spent:
             yield Finding(
@@ -182,9 +155,10 @@ def check_waste(run: Run) -> Iterator[Finding]:
             )
 
 
-def _roles(run: Run) -> Mapping[str, Sequence[Call]]:
+def roles(run: Run) -> Mapping[str, Sequence[Call]]:
+    """The rows of each role, those that count."""
     held: dict[str, list[Call]] = defaultdict(list)
-    for call in run.calls:
+    for call in counted(run):
         held[call.role].append(call)
     return dict(sorted(held.items()))
 
@@ -192,9 +166,9 @@ def _roles(run: Run) -> Mapping[str, Sequence[Call]]:
 def tables(run: Run) -> Iterator[Table]:
     """Calls, tokens and money by role and condition."""
     rows: list[tuple[Cell, ...]] = []
-    for (role, condition), items in sorted(_groups(run.calls).items()):
+    for (role, condition), items in sorted(_groups(counted(run)).items()):
         calls = [call for held in items.values() for call in held]
-        cost = None if all(call.cost is None for call in calls) else _usd(calls)
+        cost = None if all(call.cost is None for call in calls) else usd(calls)
         sums = (sum(getattr(call, name) or 0 for call in calls) for name in ("input", "output"))
         rows.append((role, condition, len(calls), len(items), *sums, cost))
     if rows:

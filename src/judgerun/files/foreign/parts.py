@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,9 +20,9 @@ Shape = TypeVar("Shape", bound="Read")
 
 
 class Read(BaseModel):
-    """A record of a foreign file: keys that we do not know are left alone."""
+    """A record of a foreign file: keys that we do not know are left alone; no number that we read is NaN or infinite."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False)
 
 
 @dataclass(slots=True)
@@ -48,10 +49,9 @@ class Parts:
     def document(self, file: str, body: bytes) -> Any:
         """The JSON value of a file; None, with the problem noted, where it is none."""
         try:
-            return orjson.loads(body)
-        except orjson.JSONDecodeError as error:
-            line = body[: error.pos].count(b"\n") + 1
-            self.problems.append(Problem(file, f"line {line}", f"not JSON: {error.msg}"))
+            return value(body)
+        except json.JSONDecodeError as error:
+            self.problems.append(Problem(file, f"line {error.lineno}", f"not JSON: {error.msg}"))
             return None
 
     def lines(self, file: str, body: bytes) -> Iterator[tuple[str, Any]]:
@@ -60,9 +60,19 @@ class Parts:
             if not line.strip():
                 continue
             try:
-                yield f"{file}:{number}", orjson.loads(line)
-            except orjson.JSONDecodeError as error:
-                self.problems.append(Problem(file, f"line {number}", f"not JSON: {error}"))
+                yield f"{file}:{number}", value(line)
+            except json.JSONDecodeError as error:
+                self.problems.append(Problem(file, f"line {number}", f"not JSON: {error.msg}"))
+
+
+def value(body: bytes) -> Any:
+    """The JSON value of bytes, with NaN and Infinity, which Python's own writer makes. Raises json.JSONDecodeError."""
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        if b"NaN" in body or b"Infinity" in body:
+            return json.loads(body.decode(errors="replace"))
+        raise error
 
 
 def nanos(usd: float | str | Decimal | None) -> Nanos | None:

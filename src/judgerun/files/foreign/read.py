@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from judgerun.errors import Problem, Refused
 from judgerun.files.foreign import caches, queryform, records, reductions, spend
-from judgerun.files.foreign.parts import Parts
+from judgerun.files.foreign.parts import Parts, value
 from judgerun.model.foreign import Run
 
 VERSION = 2
@@ -57,7 +56,7 @@ def read(paths: Sequence[Path], name: str) -> Run:
             continue
         digests[file.name] = hashlib.sha256(body).hexdigest()
         formats.add(family)
-        if family == reductions.NAME and held is body:
+        if family == reductions.NAME and file.path.suffix == ".csv":
             tables[file.name] = body
         elif family == reductions.NAME:
             summaries[file.name] = held
@@ -135,8 +134,8 @@ def _cache(parts: Parts, file: _Named, body: bytes) -> str | None:
     lines = [line for line in body.splitlines() if line.strip()]
     for line in lines:
         try:
-            return caches.fits(orjson.loads(line))
-        except orjson.JSONDecodeError:
+            return caches.fits(value(line))
+        except json.JSONDecodeError:
             continue
     if lines:
         parts.problems.append(Problem(file.name, "line 1", "not JSON, nor is any other line"))

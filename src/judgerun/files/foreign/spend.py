@@ -6,11 +6,9 @@ import re
 from typing import Any
 
 from judgerun.files.foreign.parts import Parts, Read, nanos
-from judgerun.model.foreign import Call, Total
+from judgerun.model.foreign import TOTAL, Call, Total
 
 NAME = "spend-json"
-TOTAL = "total"
-"""A head states it for all providers together."""
 ESTIMATED = re.compile(r"\best(imate[ds]?)?\b|chars?\s*/\s*4|\bapprox", re.IGNORECASE)
 """Words of a note by which its row is an estimate."""
 _NOTE = re.compile(r"(?P<role>\S.*?) (?P<condition>[^\s/]+)/(?P<item>\S+)$")
