@@ -51,6 +51,7 @@ CHECKS: tuple[Check, ...] = (
     Check(completion.check_limits, ("truncated", "empty", "unparsed", "refused", "length")),
     Check(completion.check_failed, ("failed", "starved")),
     Check(completion.check_pending, ("pending",)),
+    Check(completion.check_planned, ("nothing asked",)),
     Check(completion.check_finish, ("finish",)),
     Check(difference.check_differences, ("difference",)),
     Check(difference.check_registered, ("unequal",)),

@@ -9,6 +9,7 @@ from judgerun.audit.evidence import Evidence
 from judgerun.audit.finding import Completion, Finding
 from judgerun.audit.tally import completions, conditions, sliced
 from judgerun.audit.words import percent
+from judgerun.model.experiment import Chat, Embed
 from judgerun.model.reply import Finish
 from judgerun.table.answers import CONTENT
 
@@ -40,7 +41,9 @@ def check_limits(evidence: Evidence) -> Iterator[Finding]:
     its limit is an error; a slice that certainly does (by the lower Wilson bound, since slices are small) is a warning.
     """
     held = limits(evidence)
-    for completion in (*completions(evidence), *sliced(evidence)):
+    wholes = {completion.condition: completion.n for completion in completions(evidence)}
+    parts = (part for part in sliced(evidence) if part.n < wholes.get(part.condition, 0))  # one that is all was told
+    for completion in (*completions(evidence), *parts):
         for name, limit in held.get(completion.condition, LIMITS).items():
             if name != "failed":
                 yield from _limit(completion, name, limit)
@@ -108,6 +111,22 @@ def check_pending(evidence: Evidence) -> Iterator[Finding]:
                 condition=completion.condition,
                 message=f"{completion.pending} of {completion.planned} cells are pending",
                 value=completion.pending,
+            )
+
+
+def check_planned(evidence: Evidence) -> Iterator[Finding]:
+    """A stage that sends and of which not one cell is planned asks nothing: a warning, since nothing else of it can fail."""
+    planned: Counter[str] = Counter()
+    for completion in completions(evidence):
+        planned[completion.stage] += completion.planned
+    for stage in evidence.experiment.stages:
+        if isinstance(stage, Chat | Embed) and not planned[stage.name]:
+            where = f": every row was dropped by where = {stage.where!r}" if stage.where else ""
+            yield Finding(
+                check="nothing asked",
+                severity="warning",
+                message=f"no cell of {stage.name} is planned{where}",
+                value=0,
             )
 
 

@@ -9,9 +9,12 @@ from itertools import combinations
 
 from judgerun.audit.evidence import Evidence
 from judgerun.audit.finding import Cell, Finding, Table
-from judgerun.audit.words import percent
+from judgerun.audit.tally import conditions
+from judgerun.audit.words import few, percent
+from judgerun.model.condition import Condition, matches
 from judgerun.model.experiment import Chat
 from judgerun.model.reply import Finish
+from judgerun.table.conditions import coordinates
 from judgerun.table.expression import Expression, ExpressionError
 from judgerun.table.row import Row
 
@@ -149,22 +152,40 @@ def _line(name: str, one: Split) -> tuple[Cell, ...]:
 
 
 def check_order(evidence: Evidence) -> Iterator[Finding]:
-    """Whether it hangs on truncated replies which of two conditions is ahead: the order of their means is another one if those
-    of the one are all right and those of the other all wrong, a warning for each score.
+    """Whether it hangs on truncated replies which of two compared conditions is ahead: the order of their means is another one if
+    those of the one are all right and those of the other all wrong, a warning for each score.
     """
+    known = conditions(evidence)
+    questions = {f"question {question.name}": question.compare for question in evidence.experiment.questions}
     for name, found in splits(evidence):
-        turned = [words for one, other in combinations(found, 2) if (words := _turned(one, other)) is not None]
+        compare = questions.get(name, ("", ()))  # agreement with `expect` is looked at in every coordinate
+        pairs = [
+            (one, other)
+            for one, other in combinations(found, 2)
+            if compare is not None and _compared(known[one.condition], known[other.condition], *compare)
+        ]
+        turned = [words for one, other in pairs if (words := _turned(one, other)) is not None]
         if turned:
             yield Finding(
                 check="split",
                 severity="warning",
-                message=f"{name}: which condition is ahead hangs on truncated replies in {len(turned)} of the comparisons",
+                message=f"{name}: which condition is ahead hangs on truncated replies in {len(turned)} of {len(pairs)} comparisons",
                 value=len(turned),
-                evidence=tuple(turned[:PAIRS_MAX]),
+                evidence=few(turned),
             )
 
 
-PAIRS_MAX = 10
+def _compared(one: Condition, other: Condition, coordinate: str, values: Sequence[str]) -> bool:
+    """Whether a question compares two conditions: those that it names, or two that differ in its coordinate alone ("": in any)."""
+    if coordinate == "conditions":
+        return any(matches(key, one.name) for key in values) and any(matches(key, other.name) for key in values)
+    first, second = coordinates(one), coordinates(other)
+    differ = [key for key in first.keys() | second.keys() if first.get(key) != second.get(key)]
+    if len(differ) != 1:
+        return False
+    (place,) = differ
+    named = coordinate in ("", place[1], ".".join(place))
+    return named and (not values or {first.get(place), second.get(place)} <= set(values))
 
 
 def _turned(one: Split, other: Split) -> str | None:

@@ -156,3 +156,12 @@ def test_cut_inputs_are_counted() -> None:
     counts = (replace(given.counts[0], input_cut=5), given.counts[1])
     (finding,) = found(replace(given, counts=counts), "input cut")
     assert (finding.severity, finding.value) == ("warning", 5 / 40)
+
+
+def test_a_stage_that_asks_nothing_is_told() -> None:
+    """Where no row passes, nothing can fail: a warning with the expression that dropped them."""
+    stage = replace(chat(), where="tier == 'none'")
+    (finding,) = found(replace(evidence(plain, stage=stage), counts=(), rows={}), "nothing asked")
+    assert finding.severity == "warning"
+    assert "every row was dropped by where = \"tier == 'none'\"" in finding.message
+    assert found(evidence(plain, stage=stage), "nothing asked") == []

@@ -94,3 +94,22 @@ def test_a_questions_value_is_split() -> None:
         ("question yes", ANN, 35, 1.0, 5),
         ("question yes", BOB, 35, 0.0, 5),
     ]
+
+
+def test_only_what_a_question_compares_is_looked_at() -> None:
+    """A question that compares two of three models says nothing of the third, and one that compares nothing says nothing."""
+    cut = {"ann": 0, "bob": 20, "cyd": 30}
+    often = {"ann": 2, "bob": 3, "cyd": 5}
+
+    def rule(model: str, id_: str, draw: int) -> Ending:
+        place = int(id_[1:])
+        return TRUNCATED if place < cut[model] else Ending(value="no" if place % often[model] else "yes")
+
+    stage = chat(("ann", "bob", "cyd"))
+    asked = Question(name="yes", feed="pick", value="value == 'yes'", compare=("model", ("ann", "bob")))
+    for compare, told in ((asked.compare, 1), (("model", ("ann", "bob", "cyd")), 3), (None, 0)):
+        given = evidence(rule, stage=stage, questions=[replace(asked, compare=compare)])
+        found = [finding for finding in audit(given).findings if finding.check == "split"]
+        assert len(found) == bool(told)
+        assert all(f"of {told} comparisons" in finding.message for finding in found)
+        assert all(compare != asked.compare or "cyd" not in line for finding in found for line in finding.evidence)
