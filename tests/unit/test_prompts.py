@@ -108,6 +108,17 @@ def test_an_empty_system_message_is_left_out() -> None:
         render(prompt(("system", " \n")), {})
 
 
+def test_a_rendering_leaves_nothing_to_the_next() -> None:
+    """What a template sets for one row, or has in hand when it fails, is not there for another."""
+    says = "{{ x | default('none') }} {{ text }}"
+    text = f"{{% if first %}}{{% set x = first %}}{{% endif %}}{{% autoescape false %}}{says}{{% endautoescape %}}"
+    assert content(text, first="mine", text="a") == "mine a"
+    assert content(text, first="", text="b") == "none b"
+    with pytest.raises(RenderError):
+        content(text.replace("false", "true"), first="mine")
+    assert content(text.replace("false", "true") + "{{ y }}", first="", text="<", y="&") == "none &lt;&"
+
+
 def test_names_are_what_a_prompt_may_ask() -> None:
     """All top-level names of all messages; loop variables and set ones are not among them."""
     held = prompt(

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from judgerun.errors import InvariantBroken, Problem
 from judgerun.model.experiment import Chat, Retrieve
 from judgerun.model.kept import Cell, Kept, Lost
+from judgerun.model.making import maker
 from judgerun.model.profile import Profile
 from judgerun.model.reply import Finish
 from judgerun.plan.desk import Ask, Desk
@@ -31,6 +32,8 @@ from judgerun.table.parse import parse
 from judgerun.table.row import Outcome, Row, Verdict
 from judgerun.table.scope import Ranking
 from judgerun.table.where import kept
+
+_ROW, _OUTCOME = maker(Row), maker(Outcome)
 
 
 class ChatNode(Stageful):
@@ -303,7 +306,7 @@ class ChatNode(Stageful):
     def _outcome(self, ask: Ask, slot: Slot, found: Kept, verdict: Verdict, rule: str) -> Outcome:
         arm, reply = slot.way.arm, found.reply
         concluded = reply.finish is Finish.STOP and not reply.empty and verdict.parsed
-        return Outcome(
+        return _OUTCOME(
             value=verdict.value,
             reply=reply.text,
             finish=reply.finish.value,
@@ -347,7 +350,7 @@ class ChatNode(Stageful):
 
     def _out(self, row: Row, slot: Slot, draws: tuple[tuple[str, int], ...], outcome: Outcome) -> None:
         self.emit(
-            Row(
+            _ROW(
                 id=row.id,
                 condition=slot.condition,
                 block=row.block,

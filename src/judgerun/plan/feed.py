@@ -9,12 +9,14 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from judgerun.model.making import maker
 from judgerun.model.rows import Table
 from judgerun.plan.node import Barrier, Common, Node
 from judgerun.table import conditions
 from judgerun.table.row import Row
 
 _RANK_BYTES = 8
+_ROW = maker(Row)
 
 
 def rank(seed: int, block: str) -> int:
@@ -44,7 +46,7 @@ class Source(Node):
         value = self.table.condition(number)
         condition = self._only if value is None else self._by_value[value]
         id = self.table.ids[number]
-        return Row(id=id, condition=condition, block=self.block(number), fields=self.table.fields(number), root=id)
+        return _ROW(id=id, condition=condition, block=self.block(number), fields=self.table.fields(number), root=id)
 
     def ids(self) -> Sequence[str]:
         """The table's ids."""
@@ -108,6 +110,11 @@ class Feed:
         """Whether no block is left that the limit lets open."""
         self._skip()
         return self._next >= self.blocks and not self._empty
+
+    @property
+    def turns(self) -> bool:
+        """Whether the last block of the corpora was opened just now: what is asked of them comes before what items ask."""
+        return 0 < self._next < self.blocks and self._corpus[self._next - 1] > self._corpus[self._next]
 
     @property
     def share(self) -> float:

@@ -18,7 +18,7 @@ from functools import lru_cache
 from types import TracebackType
 from typing import Any
 
-from jinja2 import Template, TemplateError, TemplateSyntaxError, Undefined, meta
+from jinja2 import TemplateError, TemplateSyntaxError, Undefined, meta
 
 from judgerun.errors import Problem, Refused
 from judgerun.model.experiment import Prompt
@@ -80,11 +80,28 @@ _ENVIRONMENT = environment(
 )
 
 
-@lru_cache(maxsize=1024)
-def _template(text: str) -> Template:
-    made = _ENVIRONMENT.from_string(_trimmed(text))
-    made.globals = {}  # there are none; Jinja2's own chain of empty mappings is walked at every rendering
-    return made
+class _Sheet:
+    """A template with the one context in which it is rendered: Jinja2's own `render` makes one each time, for half of the cost."""
+
+    def __init__(self, text: str) -> None:
+        self._template = _ENVIRONMENT.from_string(_trimmed(text))
+        self._template.globals = {}  # there are none; Jinja2's own chain of empty mappings is walked at every rendering
+        self._context = self._template.new_context()
+
+    def render(self, scope: Mapping[str, Any]) -> str:
+        """What Jinja2's `render` gives. The scope is not copied."""
+        context = self._context
+        context.parent = scope if isinstance(scope, dict) else dict(scope)
+        context.vars.clear()  # what the template set for itself at the last rendering
+        context.exported_vars.clear()
+        try:
+            return _ENVIRONMENT.concat(self._template.root_render_func(context))
+        except Exception:  # noqa: BLE001 - as Jinja2's own render does
+            self._context = self._template.new_context()  # a block tag may not have put back what it changed
+            _ENVIRONMENT.handle_exception()  # raises it, with the template's lines in its traceback
+
+
+_sheet = lru_cache(maxsize=1024)(_Sheet)
 
 
 def _trimmed(text: str) -> str:
@@ -93,7 +110,7 @@ def _trimmed(text: str) -> str:
 
 def _message(prompt: Prompt, number: int, role: str, text: str, scope: Mapping[str, Any]) -> str:
     try:
-        return _rendered(_template(text), scope)
+        return _sheet(text).render(scope)
     except TemplateSyntaxError as error:
         raise _syntax(prompt, number, role, error) from error
     except NameMissing as error:
@@ -104,15 +121,6 @@ def _message(prompt: Prompt, number: int, role: str, text: str, scope: Mapping[s
         line = _line(error.__traceback__)
         wrong = str(error) if isinstance(error, _Unprintable) else f"{type(error).__name__}: {error}"
         raise RenderError(Problem(prompt.file, _place(number, role, line), wrong, _source(text, line))) from error
-
-
-def _rendered(template: Template, scope: Mapping[str, Any]) -> str:
-    """What `template.render` gives, without its copies of the scope."""
-    context = template.new_context(dict(scope) if not isinstance(scope, dict) else scope, shared=True)
-    try:
-        return _ENVIRONMENT.concat(template.root_render_func(context))
-    except Exception:  # noqa: BLE001 - as Jinja2's own render does
-        _ENVIRONMENT.handle_exception()  # raises it, with the template's lines in its traceback
 
 
 def _syntax(prompt: Prompt, number: int, role: str, error: TemplateSyntaxError) -> RenderError:

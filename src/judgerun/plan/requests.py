@@ -12,6 +12,7 @@ import orjson
 from judgerun.errors import invariant
 from judgerun.model.experiment import Model
 from judgerun.model.kept import Cell
+from judgerun.model.making import maker
 from judgerun.model.profile import Profile
 from judgerun.model.request import Request, build, canonical, digest
 
@@ -35,6 +36,9 @@ MESSAGE_TOKENS = 64
 
 TEXT_TOKENS = 16
 """Allowance for each embedded text: start and end marks."""
+
+
+_REQUEST = maker(Request)
 
 
 class Mould:
@@ -63,7 +67,7 @@ class Mould:
             (self._head, b"%d" % draw, self._middle, orjson.dumps(varying, option=orjson.OPT_SORT_KEYS), self._tail)
         )
         key = hashlib.sha256(body).digest()
-        return Request(self._kind, payload, self._deployment, self._adapter, draw, key, body)
+        return _REQUEST(self._kind, payload, self._deployment, self._adapter, draw, key, body)
 
 
 def _cut(whole: bytes, name: bytes, mark: bytes) -> tuple[bytes, bytes]:

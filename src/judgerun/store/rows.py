@@ -13,6 +13,7 @@ from judgerun.ledger.account import Balance
 from judgerun.ledger.budget import UNITS, Leaf
 from judgerun.ledger.entry import Amount
 from judgerun.model.kept import Kept
+from judgerun.model.making import maker
 from judgerun.model.money import Nanos
 from judgerun.model.reply import Finish, Reply, Usage
 from judgerun.model.request import Request, RequestKey
@@ -20,6 +21,8 @@ from judgerun.model.request import Request, RequestKey
 LEVEL = 1  # of zlib: three times faster than the default, for a tenth more space
 
 Row = tuple[Any, ...]
+
+_KEPT, _REPLY, _USAGE = maker(Kept), maker(Reply), maker(Usage)
 
 
 def pack(body: bytes) -> bytes:
@@ -92,13 +95,13 @@ def kept(row: Sequence[Any], experiment: str, *, raw: bytes = b"", vector: bytes
      fingerprint, digest, text, write_1h, total, thoughts) = row  # fmt: skip
     if vector is None and kind == "embed":
         vector = b""
-    reply = Reply(
+    reply = _REPLY(
         finish=FINISHES[finish],
         finish_raw=finish_raw,
         text=text,
         thoughts=thoughts or "",
         vector=vector,
-        usage=Usage(
+        usage=_USAGE(
             input_fresh=fresh,
             cache_read=read,
             cache_write=write,
@@ -114,7 +117,7 @@ def kept(row: Sequence[Any], experiment: str, *, raw: bytes = b"", vector: bytes
         raw_digest=digest,
         input_cut=None if cut is None else bool(cut),
     )
-    return Kept(reply=reply, attempt=attempt, experiment=experiment, cost=cost)
+    return _KEPT(reply=reply, attempt=attempt, experiment=experiment, cost=cost)
 
 
 def account_of(row: Sequence[Any]) -> tuple[int, Leaf, Balance]:
