@@ -80,6 +80,19 @@ async def test_lookups(store: Inline) -> None:
         assert snapshot.known() == {request.key for request in (chat(0), chat(1), text(0), text(1))}
 
 
+@pytest.mark.parametrize("many", [1, 7, 8, 64, 150])
+async def test_lookups_together(store: Inline, many: int) -> None:
+    """Several keys at once, in any order and repeated, tell what each tells by itself; of one that nobody knows nothing is told."""
+    with Snapshot.open(cache(store)) as snapshot:
+        keys = [request.key for request in (chat(9), chat(2), text(1), chat(0), chat(1), chat(0), text(0), chat(3))]
+        keys = [keys[number % len(keys)] for number in range(many)]
+        alone = {key: told for key in keys if (told := snapshot.lookup(key)) is not None}
+        assert snapshot.lookup_all(keys) == alone
+        replies = {key: told for key, told in alone.items() if isinstance(told, Kept)}
+        assert snapshot.bought_all(keys) == store.bought_all(keys) == replies
+        assert snapshot.lookup_all([]) == {}
+
+
 async def test_whole_reply(store: Inline) -> None:
     """`reply` has the body as it was received and the vector; the digest is of that body."""
     with Snapshot.open(cache(store)) as snapshot:

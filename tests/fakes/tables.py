@@ -133,6 +133,10 @@ class Lab:
         """The experiment."""
         return Experiment(name="made", folder="prompts/made", seed=self.seed, stages=tuple(self.stages))
 
+    def together(self, keys: Sequence[RequestKey]) -> dict[RequestKey, Kept | Lost]:
+        """What the cache has of several requests."""
+        return {key: self.cache[key] for key in keys if key in self.cache}
+
     def flow(self, **given: Any) -> Flow:
         """A fresh flow over the cache as it is."""
         return Flow(

@@ -223,6 +223,7 @@ class World:
             Inputs(tables={"rows": tables.numbered("rows", rows)}),
             profiles=dict.fromkeys(self.models(), profile),
             lookup=kept,
+            many=lambda keys: {key: found for key in keys if (found := kept(key)) is not None},
             matrix=_no_matrix,
         )
 

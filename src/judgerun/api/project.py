@@ -29,7 +29,7 @@ from judgerun.model.profile import Profile
 from judgerun.model.request import RequestKey
 from judgerun.model.rows import Table
 from judgerun.model.setting import Setting
-from judgerun.plan.desk import Buys
+from judgerun.plan.desk import Buys, Lookups
 from judgerun.plan.flow import Flow
 from judgerun.plan.ladder import Escalation, in_force
 from judgerun.plan.requests import Count
@@ -279,6 +279,7 @@ class Project:
         *,
         lookup: Lookup,
         matrix: Callable[[Sequence[RequestKey]], np.ndarray],
+        many: Lookups | None = None,
         count: Count | None = None,
         keep: bool = False,
         only: str | None = None,
@@ -294,6 +295,7 @@ class Project:
                 profiles=self.profiles,
                 lookup=lookup,
                 matrix=matrix,
+                many=many,
                 count=count,
                 keep=keep,
                 only=only,
@@ -315,6 +317,7 @@ class Project:
         """A finished flow that says how the cells stand in a cache; failed cells are failed. Nothing is sent."""
         flow = self.flow(
             lookup=nothing if snapshot is None else snapshot.lookup,
+            many=None if snapshot is None else snapshot.lookup_all,
             matrix=self.matrix(snapshot),
             keep=keep,
             plans=self.plans(snapshot),

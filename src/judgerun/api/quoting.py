@@ -106,6 +106,7 @@ def quote(
     with snapshot(project.workspace.cache) as view:
         flow = project.flow(
             lookup=nothing if view is None else view.bought,
+            many=None if view is None else view.bought_all,
             matrix=project.matrix(view),
             count=project.count(),
             only=only if escalation is None else escalation.condition,

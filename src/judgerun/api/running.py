@@ -112,6 +112,7 @@ async def run(
                 calls = await quote_first(store, project.name, quoted.quote.lines)
                 flow = project.flow(
                     lookup=store.bought,
+                    many=store.bought_all,
                     matrix=vectors.matrix,
                     count=project.count(),
                     keep=narrow is not None,

@@ -10,7 +10,7 @@ from judgerun.model.profile import Profile
 from judgerun.model.rows import Fields, Inputs
 from judgerun.plan.canaries import CanaryNode
 from judgerun.plan.counts import Counts
-from judgerun.plan.desk import Buys, Desk, Lookup
+from judgerun.plan.desk import Buys, Desk, Lookup, Lookups
 from judgerun.plan.feed import Feed
 from judgerun.plan.graph import Given, Graph, build
 from judgerun.plan.ladder import Escalation
@@ -37,6 +37,7 @@ class Flow:
         profiles: Mapping[str, Profile],
         lookup: Lookup,
         matrix: Matrix,
+        many: Lookups | None = None,
         count: Count | None = None,
         keep: bool = False,
         only: str | None = None,
@@ -44,10 +45,13 @@ class Flow:
         plans: Sequence[Escalation] = (),
         buys: Buys = "all",
     ) -> None:
-        """`plans` are the escalations in force, oldest first; `buys` says which cells are given out, see `desk.Buys`."""
+        """`plans` are the escalations in force, oldest first; `buys` says which cells are given out, see `desk.Buys`. With `many`,
+        which must tell what `lookup` tells, blocks are opened ahead and their cells looked up together, in no order that means
+        anything.
+        """
         self.experiment = experiment
         self.profiles = profiles
-        self._desk = Desk(seed=experiment.seed, lookup=lookup, only=only, buys=buys)
+        self._desk = Desk(seed=experiment.seed, lookup=lookup, many=many, only=only, buys=buys)
         given = Given(desk=self._desk, profiles=profiles, matrix=matrix, count=count, plans=plans)
         self._graph: Graph = build(experiment, inputs, given, keep=keep)
         self._feed = Feed(self._graph.sources, seed=experiment.seed, limit=limit)
@@ -64,33 +68,50 @@ class Flow:
                 continue
             if blocks is not None and opened >= blocks:
                 return None
-            if self._feed.open():
-                opened += 1
-            elif not self._rank(full_only=False):
+            ahead = self._open(None if blocks is None else blocks - opened)
+            if not ahead and not self._rank(full_only=False):
                 return None
+            opened += ahead
         return self._desk.take()
+
+    def _open(self, most: int | None) -> int:
+        """Open the next block, and with `many` as many as fill a look-up; how many."""
+        opened = 0
+        while opened != most and self._feed.open():
+            opened += 1
+            if self._desk.many is None or self._desk.full or self._feed.turns:
+                break
+        self._desk.answer()
+        return opened
 
     def _rank(self, *, full_only: bool) -> bool:
         """Let rankings work off the queries that wait for them; whether any did."""
-        return any(ranking.flush(full_only=full_only) for ranking in self._graph.rankings)
+        worked = any(ranking.flush(full_only=full_only) for ranking in self._graph.rankings)
+        self._desk.answer()
+        return worked
 
     def resolve(self, cell: Cell, outcome: Kept | Lost) -> None:
         """What became of a taken cell; pushes downstream, whereby new cells become ready."""
         self._desk.resolve(cell, outcome)
+        self._desk.answer()
 
     def divert(self, cell: Cell) -> Cell | None:
         """A taken cell anew, as its model's `failover` asks it: the same condition, row and place, to be resolved or abandoned in
         the place of the first. None where no failover is named, or where it failed on the same request before.
         """
-        return self._desk.divert(cell)
+        other = self._desk.divert(cell)
+        self._desk.answer()
+        return other
 
     def abandon(self, cell: Cell) -> None:
         """Leave a taken cell pending for good and free what is kept for it; all downstream of it becomes pending."""
         self._desk.abandon(cell.request.key)
+        self._desk.answer()
 
     def forgo(self, cell: Cell) -> None:
         """Leave a taken cell pending; a cell of another condition that shares its call becomes ready in its place."""
         self._desk.forgo(cell.request.key)
+        self._desk.answer()
 
     def survey(self) -> Iterator[Cell]:
         """Every cell that is to be sent and can be known now, in plan order; then the flow is finished. Nothing is kept of
@@ -112,7 +133,7 @@ class Flow:
         """
         self._desk.close()
         self._feed.unlimit()
-        while self._feed.open() or self._rank(full_only=False):
+        while self._open(None) or self._rank(full_only=False):
             pass
 
     def counts(self) -> tuple[Counts, ...]:

@@ -172,6 +172,10 @@ class Front(ABC):
         """The reply to a request, where there is one, whatever failed."""
         return self._reader.bought(key)
 
+    def bought_all(self, keys: Sequence[RequestKey]) -> dict[RequestKey, Kept]:
+        """The replies to those of several requests that have one."""
+        return self._reader.bought_all(keys)
+
     def is_open(self, key: RequestKey) -> bool:
         """Whether any process has an open attempt for the key."""
         return self._reader.is_open(key)
@@ -217,8 +221,11 @@ class Front(ABC):
         return await self._do(partial(self._books.adjust, attempt, amount, document=document, now=self._clock.wall()))
 
     async def keep_run(self, run: Run) -> None:
-        """Keep what was read of another program's run, in the place of one of the same name."""
-        await self._do(lambda: foreign.keep(self._books.connection, run, self._clock.wall()))
+        """Keep what was read of another program's run, in the place of one of the same name, on the record."""
+        await self._do(partial(self._keep_run, run, self._clock.wall()))
+
+    def _keep_run(self, run: Run, now: float) -> None:
+        self._books.note("import", run.name, foreign.keep(self._books.connection, run, now), now)
 
     async def unfreeze(self, budget: str, because: str) -> bool:
         """Reopen a frozen budget, on the record; whether it was frozen."""

@@ -240,6 +240,15 @@ join reply p on p.request = r.id
 join attempt a on a.id = p.attempt
 where r.key = ?;
 
+-- kept_among: the same of several requests, their keys in the place of the marks; behind them the key of each
+select a.account, p.attempt, case when p.text = '' then r.kind end, p.finish, p.finish_raw, p.input_fresh, p.cache_read, p.cache_write,
+       p.output_visible, p.reasoning, p.cost, p.reported_cost, p.input_cut, p.served_model, p.fingerprint,
+       p.raw_digest, p.text, p.cache_write_1h, p.reported_tokens, p.thoughts, r.key
+from (values :marks) v
+cross join request r on r.key = v.column1
+join reply p on p.request = r.id
+join attempt a on a.id = p.attempt;
+
 -- experiment_of: the experiment of an account
 select experiment from account where id = ?;
 

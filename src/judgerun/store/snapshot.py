@@ -138,6 +138,14 @@ class Snapshot:
         """The reply to a request, where there is one, whatever failed."""
         return self._reader.bought(key)
 
+    def lookup_all(self, keys: Sequence[RequestKey]) -> dict[RequestKey, Kept | Lost]:
+        """What `lookup` says of each of several requests; no key where it says nothing."""
+        return self._reader.lookup_all(keys)
+
+    def bought_all(self, keys: Sequence[RequestKey]) -> dict[RequestKey, Kept]:
+        """The replies to those of several requests that have one."""
+        return self._reader.bought_all(keys)
+
     def known(self) -> set[RequestKey]:
         """Every key that has a reply: one pass, for plans of a million requests."""
         return {key for (key,) in self._all("known")}

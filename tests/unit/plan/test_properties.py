@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -29,6 +30,7 @@ from judgerun.model.experiment import (
 from judgerun.model.kept import Kept, Lost
 from judgerun.model.reply import Finish
 from judgerun.model.request import Request
+from judgerun.plan import desk
 from judgerun.plan.flow import Flow
 
 STRINGS = {"type": "array", "maxItems": 2, "items": {"type": "string"}}
@@ -231,6 +233,32 @@ def test_a_resume_sends_only_what_is_missing(plan: str, seed: int, bad: float, o
     flow = held.flow()
     assert flow.take() is None
     assert flow.drained
+
+
+@SLOW
+@given(*CASES, SEEDS, st.integers(0, 60), st.sampled_from([1, 2, 3, 7, 64]))
+def test_looking_up_together_changes_nothing(
+    plan: str, seed: int, bad: float, order: int, most: int, gathered: int
+) -> None:
+    """However many cells are looked up at once, a survey, a run and a run that was stopped come to the same, and a survey gives
+    the same keys, block by block.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(desk, "GATHERED", gathered)
+        held = lab(plan, seed, bad)
+        held.run(most=most, pick=random.Random(order).randrange)
+        alone, together = held.flow(), held.flow(many=held.together)
+        asked, wanted = ([(cell.rank[0], cell.request.key) for cell in flow.survey()] for flow in (together, alone))
+        assert [block for block, _ in asked] == [block for block, _ in wanted]
+        assert sorted(asked) == sorted(wanted)
+        assert picture(together) == picture(alone)
+        flow = held.run(most=most, pick=random.Random(order).randrange, many=held.together)
+        flow.finish()
+        assert picture(flow) == picture(held.survey())
+        assert all(not barrier.open for barrier in flow.common.barriers)
+        assert picture(held.whole(many=held.together)) == picture(lab(plan, seed, bad).whole())
+        keys = [cell.request.key for cell in held.sent]
+        assert len(keys) == len(set(keys))
 
 
 @SLOW
