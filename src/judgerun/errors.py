@@ -1,4 +1,4 @@
-"""The tree of errors, drawn, with the exit code of each; nothing else may live here.
+"""The tree of errors, drawn, with the exit code of each, and how they are raised together; nothing else may live here.
 
 JudgerunError
  |- Refused          2   what a person wrote cannot be acted on; carries every problem at once
@@ -12,9 +12,13 @@ ways in which a run stops by design (exhausted 3, frozen 4, gate 7, audit findin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import TypeVar
+
+A = TypeVar("A")
+B = TypeVar("B")
 
 
 class Exit(IntEnum):
@@ -106,6 +110,19 @@ class InvariantBroken(JudgerunError):
     """Something that cannot be is: our bug. The process ends and repairs nothing."""
 
     exit = Exit.BUG
+
+
+def both(one: Callable[[], A], two: Callable[[], B]) -> tuple[A, B]:
+    """What two readings of what a person wrote came to. Refused with the problems of both."""
+    try:
+        first = one()
+    except Refused as error:
+        try:
+            two()
+        except Refused as also:
+            raise Refused((*error.problems, *also.problems)) from None
+        raise
+    return first, two()
 
 
 def invariant(holds: bool, what: str) -> None:

@@ -284,9 +284,12 @@ def test_all_problems_are_told_at_once(place: Path, provider: Simulator) -> None
     told = json.dumps(refused.json["error"]["problems"])
     assert all(word in told for word in ("too", "rowz.jsonl", "temprature"))
     (place / "budgets" / "second.toml").write_text('total = "1.00"\n')
-    refused = command(place, provider.url, "run", "tone", "--json")
-    told = json.dumps(refused.json["error"]["problems"])
-    assert all(word in told for word in ("several budgets", "too", "rowz.jsonl", "temprature"))
+    again = ("--condition", "tone", "--max-output-tokens", "1O00")
+    for words in (["plan"], ["run"], ["run", "--rehearse"], ["run", "--risk", "0.1"], ["probe"], ["escalate", *again]):
+        refused = command(place, provider.url, words[0], "tone", "--json", *words[1:])
+        told = json.dumps(refused.json["error"]["problems"])
+        assert all(word in told for word in ("several budgets", "too", "rowz.jsonl", "temprature")), words
+    assert "1O00" in told
 
 
 def test_a_prompt_that_names_nothing_is_refused(place: Path, provider: Simulator) -> None:

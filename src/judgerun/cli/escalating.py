@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from judgerun.api.escalation import CAPS, planned
-from judgerun.api.project import Workspace
+from judgerun.api.project import Project, Workspace
 from judgerun.api.running import run
 from judgerun.api.steering import budget_named
 from judgerun.audit.words import plural
@@ -16,7 +16,8 @@ from judgerun.cli.options import HERE, BudgetName, Here, Json, Name, Yes, listed
 from judgerun.cli.runs import NEXT
 from judgerun.cli.standing import tell_state
 from judgerun.cli.words import Words
-from judgerun.errors import Exit, Problem, Refused
+from judgerun.errors import Exit, Problem, Refused, both
+from judgerun.plan.ladder import Escalation
 
 
 def register(app: typer.Typer) -> None:
@@ -40,9 +41,12 @@ def escalate(
     """Ask cells whose reply was cut off (or empty, or unparsed) again under higher caps, and nothing else."""
     words = Words(json=json)
     place = Workspace(root=workspace)
-    project = place.open(name, offline=False)
-    held = budget_named(place, budget)
-    plan = planned(project, condition, rungs=_caps(caps), kinds=listed(of), because=because)
+
+    def stated() -> tuple[Project, Escalation]:
+        project, rungs = both(lambda: place.open(name, offline=False), lambda: _caps(caps))
+        return project, planned(project, condition, rungs=rungs, kinds=listed(of), because=because)
+
+    (project, plan), held = both(stated, lambda: budget_named(place, budget))
     result = asyncio.run(run(project, budget=held, yes=yes, escalation=plan, signals=True, log=words.event))
     tell_state(words, result.state)
     if result.reason:

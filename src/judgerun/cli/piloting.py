@@ -14,7 +14,7 @@ from judgerun.api.steering import budget_named
 from judgerun.api.watching import Watch
 from judgerun.cli.panel import clock
 from judgerun.cli.words import Words
-from judgerun.errors import Problem, Refused
+from judgerun.errors import Problem, Refused, both
 from judgerun.ledger.budget import Budget
 from judgerun.model.condition import short
 from judgerun.model.money import format_usd
@@ -72,15 +72,13 @@ def asked(
     return None if blocks is None else Pilot(blocks=blocks, risk=RISK if risk is None else risk)
 
 
-def _wrong(place: Workspace, name: str, budget: str | None) -> list[Problem]:
+def _wrong(place: Workspace, name: str, budget: str | None) -> tuple[Problem, ...]:
     """What the files have wrong besides."""
-    problems: list[Problem] = []
-    for read in (lambda: place.open(name, offline=False), lambda: budget_named(place, budget)):
-        try:
-            read()
-        except Refused as error:
-            problems += error.problems
-    return problems
+    try:
+        both(lambda: place.open(name, offline=False), lambda: budget_named(place, budget))
+    except Refused as error:
+        return error.problems
+    return ()
 
 
 def tell(words: Words, held: Certificate) -> None:

@@ -11,7 +11,7 @@ from judgerun.api.project import Workspace
 from judgerun.api.steering import budget_named
 from judgerun.cli.options import HERE, BudgetName, Here, Json, Name, Yes
 from judgerun.cli.words import Words, plain
-from judgerun.errors import Exit
+from judgerun.errors import Exit, both
 from judgerun.model.money import format_usd
 
 HEADS = ("stage", "model", "prompt", "outcome", "finish", "parsed", "input", "output", "reasoning", "cost USD")
@@ -28,8 +28,7 @@ def command(
     """One priced call for each model and prompt: what is accepted, hidden thinking, empty answers, cost at this rate."""
     words = Words(json=json)
     place = Workspace(root=workspace)
-    project = place.open(name, offline=False)
-    held = budget_named(place, budget)
+    project, held = both(lambda: place.open(name, offline=False), lambda: budget_named(place, budget))
     found = asyncio.run(probe(project, held, yes=yes, log=words.event))
     tell(words, found)
     words.result({"experiment": project.name, **found.document()})

@@ -24,7 +24,7 @@ from judgerun.cli.piloting import Pilot, asked
 from judgerun.cli.rehearsal import rehearse as rehearse_project
 from judgerun.cli.standing import tell_state
 from judgerun.cli.words import GONE, Words, nowhere
-from judgerun.errors import Exit, Problem, Refused
+from judgerun.errors import Exit, Problem, Refused, both
 from judgerun.ledger.budget import Budget
 from judgerun.model.condition import short
 from judgerun.model.money import format_usd
@@ -58,8 +58,8 @@ def plan(name: Name, budget: BudgetName = None, workspace: Here = HERE, json: Js
     """The quote per condition: cells, cached, to send, price, time; what changed since the last run. Needs no keys."""
     words = Words(json=json)
     place = Workspace(root=workspace)
-    project = place.open(name)
-    quoted = quote(project, budget_named(place, budget))
+    project, held = both(lambda: place.open(name), lambda: budget_named(place, budget))
+    quoted = quote(project, held)
     tell_quote(words, project, quoted)
     words.result(quoted.document())
     return Exit.DONE
@@ -197,12 +197,8 @@ def _budget(place: Workspace, name: str, budget: str | None) -> Budget:
     """The budget that is meant. Where none can be, what is wrong with the experiment is told in the same breath."""
     try:
         return budget_named(place, budget)
-    except Refused as error:
-        try:
-            place.open(name)
-        except Refused as also:
-            raise Refused((*error.problems, *also.problems)) from None
-        raise
+    except Refused:
+        return both(lambda: place.open(name), lambda: budget_named(place, budget))[1]
 
 
 def _tell_ending(words: Words, result: Result, budget: Budget) -> Exit:
@@ -235,8 +231,7 @@ def tell_rehearsal(words: Words, workspace: Path, name: str, *, budget: str | No
             )
         )
     place = Workspace(root=workspace)
-    project = place.open(name)
-    held = budget_named(place, budget)
+    project, held = both(lambda: place.open(name), lambda: budget_named(place, budget))
     found = rehearse_project(project, held, seed=project.experiment.seed, log=words.event)
     tell_state(words, found.result.state)
     document = found.document()
