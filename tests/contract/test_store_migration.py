@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from fakes.older import older
 from fakes.store import HandClock, budget, chat, check_books, claim, forfeit, reply, settle
 from judgerun.errors import StoreError
 from judgerun.ledger.entry import EntryKind
+from judgerun.model.foreign import Call, Run, Score, Total
 from judgerun.model.kept import Kept
 from judgerun.ports import JobState
 from judgerun.store import rows as packed
@@ -162,3 +164,50 @@ async def test_a_copy_is_migrated_in_its_place(first: Path, tmp_path: Path) -> N
     before = copy.read_bytes()
     migrate(copy)
     assert copy.read_bytes() == before
+
+
+FOREIGN = Run(
+    name="old",
+    format="spend-json/2",
+    files={"a/SPEND.json": "d"},
+    calls=(
+        Call(source="a/SPEND.json#calls[0]", file="a/SPEND.json", role="solver", condition="none", item="q", cost=5),
+    ),
+    scores=(Score(source="b#1", condition="human", system="s", item="1", value=0.5),),
+    totals=(Total(source="a/SPEND.json#p", name="p", files=["a/SPEND.json"], cost=5),),
+)
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+async def test_a_migrated_cache_takes_runs_of_other_programs(tmp_path: Path, version: int) -> None:
+    """What version 4 brought works on the rows of each older version: a run is kept, replaced and read, with its events, and
+    neither account nor seal changes.
+    """
+    path = await made(tmp_path, version=version)
+    before = rows(path, "select * from account order by 1, 2")
+    async with Inline.open(path, clock=HandClock(), durable=False) as store:
+        await store.keep_run(FOREIGN)
+        await store.keep_run(replace(FOREIGN, scores=()))
+        check_books(store._books.connection, total=10_000)
+    assert integrity(path) == []
+    assert rows(path, "select * from account order by 1, 2") == before
+    with Snapshot.open(path) as view:
+        assert view.run("old") == replace(FOREIGN, scores=())
+        assert [run[:2] for run in view.runs()] == [("old", "spend-json/2")]
+        said = [event.detail for event in view.events(0) if event.kind == "import"]
+        checked = verify(view, "utility")
+        assert checked is not None
+        assert (checked.differences, checked.seal.digest) == ((), SEAL)
+    assert said == [
+        "3 records (spend-json/2) of a/SPEND.json d",
+        "2 records (spend-json/2) of a/SPEND.json d; in the place of 3 records (spend-json/2) of a/SPEND.json d",
+    ]
+
+
+async def test_records_of_an_older_form_are_read(tmp_path: Path) -> None:
+    """A field that records have no more is left out."""
+    async with Inline.open(tmp_path / "cache.db", clock=HandClock(), durable=False) as store:
+        await store.keep_run(FOREIGN)
+        store._books.connection.execute("update foreign_record set record = json_set(record, '$.gone', 1)")
+    with Snapshot.open(tmp_path / "cache.db") as view:
+        assert view.run("old") == FOREIGN

@@ -9,13 +9,15 @@ import subprocess
 import sys
 import threading
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fakes.store import HandClock, budget, chat, claim, forfeit, reply, settle
 from judgerun.errors import StoreError
-from judgerun.store import schema
+from judgerun.model.foreign import Call, Run
+from judgerun.store import foreign, schema
 from judgerun.store.inline import Inline
 from judgerun.store.locks import Locks
 from judgerun.store.queries import SQL, load, read
@@ -113,6 +115,9 @@ async def test_no_migration_under_a_running_process(tmp_path: Path) -> None:
         "insert into entry(attempt, kind, nanos, calls, tokens, gpu_ms, at) values (99, 'reserve', 1, 1, 1, 0, 0.0)",
         "insert into carried(request, attempt, open) select request, 2, 1 from carried where open = 1",
         "update account set held_nanos = -1",
+        "insert into foreign_run(at, name, format, files) values (1.0, 'old', 'f', '{}')",
+        "insert into foreign_record(run, number, kind, record) values (99, 0, 'call', '{}')",
+        "insert into foreign_record(run, number, kind, record) select run, number, kind, record from foreign_record",
     ],
 )  # fmt: skip
 async def test_what_the_schema_itself_forbids(statement: str) -> None:
@@ -124,10 +129,28 @@ async def test_what_the_schema_itself_forbids(statement: str) -> None:
         assert grant.attempt == number
     await store.close(settle(1, (chat(1), reply(), 60)))
     await store.note("probe", "x", "y")
+    await store.keep_run(
+        Run(name="old", format="f", files={}, calls=(Call(source="s", role="r", condition="c", item="i"),))
+    )
     connection = store._books.connection
     with pytest.raises(sqlite3.IntegrityError):
         connection.execute(statement)
     await store.close(forfeit(2))
+    await store.aclose()
+
+
+async def test_a_foreign_run_and_its_event_are_kept_together() -> None:
+    """Where the event cannot be written, the run that would have been replaced stands as it was."""
+    run = Run(name="old", format="f", files={"a": "1"}, calls=(Call(source="s", role="r", condition="c", item="i"),))
+    store = Inline.open(clock=HandClock())
+    await store.keep_run(run)
+    connection = store._books.connection
+    connection.execute(
+        "create trigger full before insert on event when new.kind = 'import' begin select raise(abort, 'no room'); end"
+    )
+    with pytest.raises(StoreError, match="no room"):
+        await store.keep_run(replace(run, files={"a": "2"}, calls=()))
+    assert foreign.read(connection, "old") == run
     await store.aclose()
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from fakes.place import Place
+from judgerun.files.foreign import read as reading
 from judgerun.store.snapshot import Snapshot
 
 
@@ -61,6 +64,40 @@ def test_other_files_under_a_known_name_need_a_word(tmp_path: Path) -> None:
         run = view.run("old")
     assert run is not None
     assert len(run.calls) == 6
+
+
+def imports(root: Path) -> list[str]:
+    """What the events of the cache say of imports."""
+    with Snapshot.open(root / "cache.db") as view:
+        return [event.detail for event in view.events(0) if event.kind == "import"]
+
+
+def test_a_replacement_is_on_the_record(tmp_path: Path) -> None:
+    """The event of an import names the files that were read, and of a replacement also those whose run it took the place of."""
+    place = Place(tmp_path / "w")
+    place.root.mkdir()
+    place.say("import", str(log(tmp_path)), "--name", "old")
+    with Snapshot.open(place.root / "cache.db") as view:
+        before = view.run("old")
+    assert before is not None
+    place.say("import", str(log(tmp_path, extra=2)), "--name", "old", "--replace")
+    first, second = imports(place.root)
+    assert first == f"5 records (spend-json/{reading.VERSION}) of SPEND.json {before.files['SPEND.json']}"
+    assert second.endswith(f"; in the place of {first}")
+
+
+def test_a_mended_reader_reads_the_same_files_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was read by another version of the reader is no known run: the same files are read again, without --replace."""
+    place = Place(tmp_path / "w")
+    place.root.mkdir()
+    path = str(log(tmp_path))
+    monkeypatch.setattr(reading, "VERSION", reading.VERSION - 1)
+    place.say("import", path, "--name", "old")
+    monkeypatch.undo()
+    again = place.say("import", path, "--name", "old", "--json")
+    assert (again.code, again.json["known"]) == (0, False)
+    assert place.say("import", path, "--name", "old", "--json").json["known"] is True
+    assert len(imports(place.root)) == 2
 
 
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:

@@ -31,9 +31,9 @@ class Imported:
 
 
 def bring(workspace: Workspace, paths: Sequence[Path], name: str, *, replace: bool = False) -> Imported:
-    """Read a run from its files and keep it under a name. The same files again change nothing; others under a known name are
-    refused unless they `replace` it. Refused for the name of an experiment, and for files that are not understood, with every
-    problem.
+    """Read a run from its files and keep it under a name. The same files again change nothing, if the same reader reads them: a
+    later one reads them anew. Other files under a known name are refused unless they `replace` it. Refused for the name of an
+    experiment, and for files that are not understood, with every problem.
     """
     if SLUG.fullmatch(name) is None:
         raise Refused(Problem("command line", "--name", f"{name!r} is no name", "letters, digits, dots, - and _"))
@@ -41,9 +41,9 @@ def bring(workspace: Workspace, paths: Sequence[Path], name: str, *, replace: bo
         raise Refused(Problem("command line", "--name", f"{name!r} is an experiment here", "another name"))
     run = read(paths, name)
     old = find(workspace, name)
-    if old is not None and old.files == run.files:
+    if old is not None and (old.files, old.format) == (run.files, run.format):
         return Imported(run=old, known=True)
-    if old is not None and not replace:
+    if old is not None and old.files != run.files and not replace:
         changed = sorted({*old.files.items()} ^ {*run.files.items()})
         wrong = f"a run of that name was read from other files ({', '.join(sorted({file for file, _ in changed}))})"
         raise Refused(Problem("command line", "--name", wrong, "another name, or --replace"))
@@ -54,9 +54,6 @@ def bring(workspace: Workspace, paths: Sequence[Path], name: str, *, replace: bo
 async def _keep(workspace: Workspace, run: Run) -> None:
     async with Inline.open(workspace.cache, clock=WallClock()) as cache:
         await cache.keep_run(run)
-        await cache.note(
-            "import", run.name, ", ".join(f"{file} {digest}" for file, digest in sorted(run.files.items()))
-        )
 
 
 def find(workspace: Workspace, name: str) -> Run | None:
