@@ -244,8 +244,8 @@ where r.key = ?;
 select a.account, p.attempt, case when p.text = '' then r.kind end, p.finish, p.finish_raw, p.input_fresh, p.cache_read, p.cache_write,
        p.output_visible, p.reasoning, p.cost, p.reported_cost, p.input_cut, p.served_model, p.fingerprint,
        p.raw_digest, p.text, p.cache_write_1h, p.reported_tokens, p.thoughts, r.key
-from (values :marks) v
-cross join request r on r.key = v.column1
+from (values :marks) asked
+cross join request r on r.key = asked.column1
 join reply p on p.request = r.id
 join attempt a on a.id = p.attempt;
 
