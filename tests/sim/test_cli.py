@@ -275,14 +275,16 @@ def test_a_bad_file_is_refused_before_any_call(
 
 
 def test_all_problems_are_told_at_once(place: Path, provider: Simulator) -> None:
-    """Three mistakes are three problems of one refusal."""
+    """Mistakes in several files are the problems of one refusal."""
     edit(place, 'models = ["one", "two"]', 'models = ["one", "too"]')
     edit(place, 'path = "rows.jsonl"', 'path = "rowz.jsonl"')
     edit(place, "temperature = 0", "temprature = 0")
+    (place / "budgets" / "lanes.toml").write_text("[home]\nconcurency = 4\n")
+    (place / "budgets" / "prices.toml").write_text("['sim/sim-one']\nimput = '1'\n")
     refused = command(place, provider.url, "check", "tone", "--json")
     assert refused.code == 2
     told = json.dumps(refused.json["error"]["problems"])
-    assert all(word in told for word in ("too", "rowz.jsonl", "temprature"))
+    assert all(word in told for word in ("too", "rowz.jsonl", "temprature", "concurency", "imput"))
     (place / "budgets" / "second.toml").write_text('total = "1.00"\n')
     again = ("--condition", "tone", "--max-output-tokens", "1O00")
     for words in (["plan"], ["run"], ["run", "--rehearse"], ["run", "--risk", "0.1"], ["probe"], ["escalate", *again]):

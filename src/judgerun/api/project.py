@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from judgerun.api.tables import stage_table
-from judgerun.errors import EXPERIMENT, Problem, Refused
+from judgerun.errors import EXPERIMENT, Problem, Refused, both
 from judgerun.files.budgets import load_lanes
 from judgerun.files.deployments import sheet_name
 from judgerun.files.experiment import Loaded, load_experiment
@@ -81,11 +81,10 @@ class Workspace:
         """
         path = find_experiment(self.root, str(name))
         opened_ns, escalated = time.time_ns(), self._escalated(path.resolve().parent.name)
-        loaded = load_experiment(
-            path,
-            data_root=self.data_root,
-            environ=Addresses(self.environ) if offline else self.environ,
-            stage_table=self._stage_table,
+        environ = Addresses(self.environ) if offline else self.environ
+        loaded, (lanes, sheet) = both(
+            lambda: load_experiment(path, data_root=self.data_root, environ=environ, stage_table=self._stage_table),
+            lambda: both(lambda: load_lanes(self.root), lambda: load_prices(self.root, builtin_sheet())),
         )
         remembered = self._remembered(loaded.experiment.name) if offline else {}
         with pointing(path):
@@ -94,8 +93,8 @@ class Workspace:
             workspace=self,
             loaded=loaded,
             profiles=profiles,
-            lanes=lanes_in_force(load_lanes(self.root), self.settings()),
-            sheet=load_prices(self.root, builtin_sheet()),
+            lanes=lanes_in_force(lanes, self.settings()),
+            sheet=sheet,
             opened_ns=opened_ns,
             escalated=escalated,
         )
