@@ -32,7 +32,7 @@ class Heartbeat:
         self._path = path
         self._log = log
         self._wall = wall
-        self._calls = 0
+        self._answers = 0
         self._told = False
         self.document: dict[str, Any] = {
             "experiment": experiment,
@@ -49,8 +49,8 @@ class Heartbeat:
     def beat(self, seen: Watch) -> None:
         """The run goes on, and stands so."""
         progress, spend = seen.progress, seen.cache.standing().budget
-        if progress.calls != self._calls:
-            self._calls = progress.calls
+        if progress.answers != self._answers:
+            self._answers = progress.answers
             self.document["answered_at"] = self._wall()
         owner = self.document["owner"] if seen.cache.owner is None else seen.cache.owner
         budget = {

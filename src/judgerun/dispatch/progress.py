@@ -93,6 +93,7 @@ class Progress:
     in_flight: int = 0  # attempts whose bytes may have left and whose close is not durable
     open_work: int = 0  # cells (or batches of them) taken from the flow and not yet resolved or dropped
     calls: int = 0  # attempts closed
+    answers: int = 0  # those that came to a reply
     tokens: int = 0  # of replies, input and output, where reported
     news: list[str] = field(default_factory=list)  # what happened and is yet to be told; a watcher takes it out
     recovered: int = 0  # holds of dead processes that this run forfeited

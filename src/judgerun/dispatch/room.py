@@ -281,6 +281,7 @@ class Room:
 
     def heard(self, provider: str) -> None:
         """A provider has answered a call: its trouble is over."""
+        self.progress.answers += 1
         self.answered[provider] = self.answered.get(provider, 0) + 1
         self.progress.trouble.pop(provider, None)
 

@@ -36,17 +36,19 @@ def watch(progress: Progress, cache: FakeCache, now: float = 1.0) -> Watch:
 
 
 def test_it_says_how_the_run_stands_and_how_it_ended(tmp_path: Path) -> None:
-    """Starting, running with money and the moment of the last answer, ended with a code: each is the whole file."""
+    """Starting, running with money and the moment of the last answer (a call that fails is none), ended with a code: each is the
+    whole file.
+    """
     wall = [1000.0]
     path = tmp_path / "heartbeat.json"
     heart = Heartbeat(path, experiment="e", version="1", log=print, wall=lambda: wall[0])
     assert json.loads(path.read_text())["state"] == "starting"
     progress, cache = Progress(in_flight=2), FakeCache(money=Standing(budget=Spend(settled=3 * 10**9)))
-    for at, calls in ((1001.0, 0), (1002.0, 5), (1003.0, 5)):
-        wall[0], progress.calls = at, calls
+    for at, calls, answers in ((1001.0, 0, 0), (1002.0, 5, 4), (1003.0, 7, 4)):
+        wall[0], progress.calls, progress.answers = at, calls, answers
         heart.beat(watch(progress, cache))
     told = json.loads(path.read_text())
-    assert (told["state"], told["at"], told["answered_at"], told["calls"]) == ("running", 1003.0, 1002.0, 5)
+    assert (told["state"], told["at"], told["answered_at"], told["calls"]) == ("running", 1003.0, 1002.0, 7)
     assert (told["owner"], told["in_flight"]) == (7, 2)
     assert told["budget"] == {"name": "main", "high_usd": "3.00", "cap_usd": "5.00"}
     heart.end(3, "exhausted")
