@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -60,7 +61,8 @@ def check_lost(run: Run) -> Iterator[Finding]:
     """Two roles of one condition that have nearly all items in common (95%) have all of them: a grader's row that is missing
     beside its solver's was lost from the log, or was never written.
     """
-    groups = _groups(run.calls)
+    least = math.floor(NEAR / (1 - NEAR))  # fewer items are never so near to one more of them
+    groups = {key: items for key, items in _groups(run.calls).items() if len(items) >= least}
     for (role, condition), items in sorted(groups.items()):
         wider = [
             (other, held)

@@ -24,13 +24,14 @@ def check_strays(run: Run) -> Iterator[Finding]:
     rows over an hour before or after all others of their role.
     """
     held = roles(run)
+    runs = [calls for calls in held.values() if len(calls) >= RUN_MIN]
     asked: dict[tuple[object, ...], set[str]] = defaultdict(set)
     for call in run.calls:
         asked[_asked(call)].add(call.role)
     for role, calls in held.items():
         lone = calls if len(calls) <= LONE_MAX else []
         again = [call for call in lone if call.input is not None and len(asked[_asked(call)]) > 1]
-        late = [call for call in lone if call not in again and _late(call, held.values())]
+        late = [call for call in lone if call not in again and _late(call, runs)]
         for strays, why in (
             (again, "repeat a call of another role and belong to no run"),
             (late, "name an item of the run of that name and were made after the end of it"),
@@ -55,7 +56,7 @@ def _late(call: Call, runs: Iterable[Sequence[Call]]) -> bool:
     cell = call.model, call.condition, call.item
     if call.at is None or None in cell or not call.item:
         return False
-    named = [rows for rows in runs if len(rows) >= RUN_MIN and call.role.startswith(rows[0].role)]
+    named = [rows for rows in runs if call.role.startswith(rows[0].role)]
     claimed = [rows for rows in named if cell in {(row.model, row.condition, row.item) for row in rows}]
     times = [[row.at for row in rows if row.at is not None] for rows in claimed]
     return any(held and max(held) < call.at for held in times)
