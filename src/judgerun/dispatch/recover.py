@@ -47,7 +47,6 @@ async def tick(room: Room, steer: Steer) -> None:
             if clock.now() - looked < LOOK_S:
                 continue
             looked = clock.now()
-            room.hear()
             steer.hear()
             if waiting["money"] or waiting["other process"]:
                 await recover(room)

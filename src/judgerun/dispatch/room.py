@@ -6,7 +6,7 @@ import asyncio
 import random
 import re
 import traceback
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from types import TracebackType
@@ -23,6 +23,7 @@ from judgerun.dispatch.work import ancestry
 from judgerun.errors import Exit, InvariantBroken, Problem, Refused, StoreError
 from judgerun.ledger.budget import Budget, Leaf
 from judgerun.ledger.prices import Price
+from judgerun.model.event import Event
 from judgerun.model.experiment import Experiment, Model
 from judgerun.model.kept import Cell, Kept, Lost
 from judgerun.plan.counts import Counts
@@ -107,7 +108,6 @@ class Room:
     diverted: set[str] = field(default_factory=set)  # those of which a cell has gone
     unkept: list[tuple[str, str, str]] = field(default_factory=list)  # events that are not on record yet
     resolved: int = 0  # cells
-    known: int = 0  # the last event that was heard
     adopt: Callable[[], Awaitable[None]] = _nothing  # take over the jobs of ended processes: jobs.py says
     sending: dict[asyncio.Task[Any], None] = field(default_factory=dict)  # in the order of their sends
     _scopes: dict[tuple[str, str, str], tuple[Scope, ...]] = field(default_factory=dict)
@@ -304,25 +304,16 @@ class Room:
             self.waits.end()
             await self.given.store.note("gate", fired.condition, fired.detail())
 
-    async def judge_first(self, counts: Iterable[Counts]) -> None:
-        """The same before anything is sent, by the counts of the cache: what a run before this one stopped, and what is within its
-        gate now, is reopened on record.
+    async def judge_first(self, counts: Iterable[Counts], events: Sequence[Event]) -> None:
+        """The same before anything is sent, by the counts of the cache and all that happened to it: what a run before this one
+        stopped, and what is within its gate now, is reopened on record.
         """
         counts, name = tuple(counts), self.given.experiment.name
-        events = self.given.store.events(0)
-        self.known = events[-1].id if events else 0
         self.gates.resume(baselines(events, name), counts)
         await self.judge(counts)
         for condition, was in stopped(events, name).items():
             if condition not in self.gates.fired:
                 await self.given.store.note("resume", condition, unfired(was))
-
-    def hear(self) -> None:
-        """Let conditions go on that a person has reopened meanwhile."""
-        events = self.given.store.events(self.known)
-        self.known = events[-1].id if events else self.known
-        for condition, since in baselines(events, self.given.experiment.name).items():
-            self.reopen(condition, since)
 
     def reopen(self, condition: str, since: Sums) -> None:
         """Let a condition go on with the cells that it has not passed over, judged by what comes from now on."""

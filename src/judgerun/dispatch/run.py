@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import anyio
@@ -22,6 +22,7 @@ from judgerun.dispatch.steer import Steer
 from judgerun.dispatch.waits import Waits
 from judgerun.errors import Exit, strongest
 from judgerun.ledger.budget import Budget
+from judgerun.model.event import Event
 from judgerun.model.experiment import Experiment, Model
 from judgerun.model.lane import LaneSpec
 from judgerun.plan.counts import Counts
@@ -130,8 +131,9 @@ class Run:
             owner = await store.enter(experiment=experiment, budget=room.given.budget)
             entered = True
             await recover(room)
-            await room.judge_first(self._surveyed)
-            await self._dispatch(owner)
+            events = store.events(0)
+            await room.judge_first(self._surveyed, events)
+            await self._dispatch(owner, events)
         ending = self._ending()
         with room.contained():
             if entered:
@@ -143,12 +145,12 @@ class Run:
                 await store.leave(idle, room.progress.hours.spent(), stays=self._stays)
         return self._ending()
 
-    async def _dispatch(self, owner: int) -> None:
+    async def _dispatch(self, owner: int, events: Sequence[Event]) -> None:
         self._room.lanes.restart()
         room = self._room
         scheduler = Scheduler(room, width=lambda: room.lanes.width(self._lanes))
         steer = Steer(room, owner=owner, pump=scheduler.widen)
-        steer.hear()
+        steer.begin(events)
         ticker = asyncio.ensure_future(tick(room, steer))
         beat = Beat(self._room, scheduler)
         try:

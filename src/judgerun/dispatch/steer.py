@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from judgerun.dispatch.room import Room
 from judgerun.errors import Exit
+from judgerun.model.event import Event
 from judgerun.model.setting import Setting, read_setting
 from judgerun.ports import Order
+from judgerun.table.gate import baselines
 
 
 class Steer:
@@ -23,27 +25,36 @@ class Steer:
         self._budget = room.given.budget
         self._settings: list[Setting] = []
         self._heard = 0
-        self._since: int | None = None  # the newest event when it began to listen
+        self._since = 0  # the newest event when it began to listen
         self._paused_at = 0.0
         self._until: float | None = None  # on the run's clock: when the drain has lasted long enough
 
+    def begin(self, before: Sequence[Event]) -> None:
+        """Do what is set or was asked of this owner already, by all that happened before, and then what came since."""
+        self._heard = self._since = before[-1].id if before else 0
+        self._take(before)
+        self.hear()
+
     def hear(self) -> None:
-        """Do what was asked since the last time."""
+        """Do what was asked since the last time, and let conditions go on that a person has reopened."""
         room = self._room
         events = room.given.store.events(self._heard)
         self._heard = events[-1].id if events else self._heard
-        if self._since is None:
-            self._since = self._heard
-        told = [read_setting(event.id, event.subject, event.detail) for event in events if event.kind == "set"]
-        if told:
-            self._settings += told
-            self._set()
-        name = room.given.experiment.name
-        self._obey([json.loads(event.detail) for event in events if (event.kind, event.subject) == ("ask", name)])
+        self._take(events)
+        for condition, since in baselines(events, room.given.experiment.name).items():
+            room.reopen(condition, since)
         if self._until is not None and room.given.clock.now() >= self._until:
             self._until = None
             self._say("the drain took too long: what is in flight is forfeited")
             room.abandon()
+
+    def _take(self, events: Sequence[Event]) -> None:
+        told = [read_setting(event.id, event.subject, event.detail) for event in events if event.kind == "set"]
+        if told:
+            self._settings += told
+            self._set()
+        name = self._room.given.experiment.name
+        self._obey([json.loads(event.detail) for event in events if (event.kind, event.subject) == ("ask", name)])
 
     def _obey(self, orders: Iterable[Mapping[str, Any]]) -> None:
         """Do what was asked of this owner; of pauses and their ends that were heard at once, the last."""
