@@ -30,6 +30,7 @@ from judgerun.errors import Exit, Problem, Refused, strongest
 from judgerun.files.toml import pointing
 from judgerun.ledger.budget import Budget
 from judgerun.model.condition import canary_of
+from judgerun.model.lane import passed
 from judgerun.model.money import Nanos, format_usd
 from judgerun.plan.counts import Counts
 from judgerun.plan.flow import Flow
@@ -175,9 +176,8 @@ def _opened(project: Project, quoted: Quoted) -> dict[str, Open]:
     found = {}
     for line in quoted.quote.lines:
         model = models[line.model]
-        own, whole = f"{model.provider.name}/{model.name}", model.provider.name
         if model.lane != "batch":
-            lanes = (own, whole) if own in project.lanes else (whole,)
+            lanes = passed(model.provider.name, model.name, project.lanes)
             found[line.condition] = Open(lanes=lanes, level=level[line.stage], cells=line.to_send, alone_s=line.seconds)
     return found
 

@@ -13,7 +13,7 @@ from judgerun.dispatch.pulse import Pulse
 from judgerun.dispatch.slots import Slots
 from judgerun.dispatch.waits import Waits
 from judgerun.dispatch.width import Width
-from judgerun.model.lane import LaneSpec, Limit, lanes_in_force
+from judgerun.model.lane import LaneSpec, Limit, lanes_in_force, passed
 from judgerun.model.setting import Setting
 from judgerun.ports import Clock, Window
 
@@ -187,9 +187,8 @@ class Lanes:
         return route
 
     def _route(self, provider: str, model: str) -> Route:
-        outer = self._lane(provider, provider, None)
-        own = f"{provider}/{model}"
-        lanes = (self._lane(own, provider, model), outer) if own in self._specs else (outer,)
+        names = passed(provider, model, self._specs)
+        lanes = tuple(self._lane(name, provider, None if name == provider else model) for name in names)
         route = Route(breaker=self._breaker(provider), stated=self._state(provider, model), lanes=lanes)
         if self._rising:
             route.stated.restart()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -45,6 +45,14 @@ class LaneSpec:
         """What is in force in the place of what the file says, in words."""
         pairs = ((key, getattr(self, key), getattr(self.filed, key)) for key in SETTABLE)
         return [f"{key} = {limit(now)}, {limit(was)} in the file" for key, now, was in pairs if now != was]
+
+
+def passed(provider: str, model: str, lanes: Container[str]) -> tuple[str, ...]:
+    """The names of the lanes that a call of a model passes, where lanes of these names are written: its own, if it has one, and
+    that of its provider, which is always there.
+    """
+    own = f"{provider}/{model}"
+    return (own, provider) if own in lanes else (provider,)
 
 
 def limit(value: Value) -> str:

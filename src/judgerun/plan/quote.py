@@ -11,7 +11,7 @@ from judgerun.ledger.entry import Amount
 from judgerun.ledger.prices import SERVICES, Price
 from judgerun.model.experiment import Embed, Experiment, Model
 from judgerun.model.kept import Cell
-from judgerun.model.lane import LaneSpec
+from judgerun.model.lane import LaneSpec, passed
 from judgerun.model.money import Nanos
 from judgerun.model.profile import Profile
 from judgerun.model.reply import Usage
@@ -351,10 +351,8 @@ def _expected(price: Price, calls: int, inputs: int, output: int) -> Nanos:
 
 def lanes_of(model: Model, lanes: Mapping[str, LaneSpec]) -> tuple[LaneSpec, ...]:
     """The lanes that a call of the model passes."""
-    provider = model.provider.name
-    own = lanes.get(f"{provider}/{model.name}")
-    pool = lanes.get(provider, LaneSpec(name=provider))
-    return (pool,) if own is None else (own, pool)
+    names = passed(model.provider.name, model.name, lanes)
+    return tuple(lanes.get(name, LaneSpec(name=name)) for name in names)
 
 
 def _time(calls: int, tokens: int, output: int, lanes: tuple[LaneSpec, ...], embed: bool) -> float:
