@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from fakes import odd
 from fakes.judge import rows_of
 from fakes.simulator import JUDGERUN, Simulator, simulator
 
@@ -191,7 +193,52 @@ class Place:
             found.append(f"sent without a reserve: {strangers}")
         if twice := [attempt for attempt, n in sent.items() if n > 1]:
             found.append(f"one attempt, several requests: {twice}")
+        return found + self._misbooked()
+
+    def _misbooked(self) -> list[str]:
+        """Where the ledger says of an attempt what its provider's bill does not; lines of jobs are billed without its number."""
+        found = []
+        lost = (
+            "select count(*) from entry e join carried c on c.attempt = e.attempt "
+            "where e.kind = 'settle' and not exists (select 1 from reply p where p.request = c.request)"
+        )
+        if rows_of(self.cache, lost) != [(0,)]:
+            found.append("what was paid for has no reply")
+        attempts = rows_of(
+            self.cache,
+            "select t.id, t.sent, t.open, t.need_nanos, e.kind, e.nanos from attempt t left join entry e "
+            "on e.attempt = t.id and e.kind in ('settle', 'void', 'forfeit') where t.job is null",
+        )
+        bill: Counter[int] = Counter()
+        for row in self.calls():
+            if row["attempt"] is not None:
+                bill[int(row["attempt"])] += row["nanos"] if row["billed"] else 0
+        for id, sent, is_open, need, kind, amount in attempts:
+            billed = bill[id]
+            if kind == "settle" and amount != billed:
+                found.append(f"attempt {id} was settled at {amount}, billed {billed}")
+            if kind == "void" and billed:
+                found.append(f"attempt {id} is void, billed {billed}")
+            if kind in ("forfeit", None) and billed > (need if kind is None else amount):
+                found.append(f"attempt {id} ({kind}) was billed {billed}, more than was held")
+            if id in bill and not sent and not is_open:
+                found.append(f"attempt {id} was not sent, they say, and came")
+            if kind == "settle" and id not in bill:
+                found.append(f"attempt {id} was settled and never came")
         return found
+
+
+class Odd(Place):
+    """A workspace whose processes run on a machine that is odd; `machine` tells in which way, as `fakes.odd` reads it."""
+
+    PROGRAM = (sys.executable, odd.__file__)
+
+    def __init__(self, folder: Path, *, rows: int, budget: str, lanes: str = LANES, **machine: str) -> None:
+        super().__init__(folder, rows=rows, budget=budget, lanes=lanes)
+        self.machine = machine
+
+    def environ(self) -> dict[str, str]:
+        return self.machine
 
 
 def nanos(usd: str) -> int:

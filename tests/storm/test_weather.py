@@ -1,4 +1,5 @@
-"""What befalls a machine at night, in real processes: a suspension, a cache that may not be written, a name that is not found.
+"""What befalls a machine at night, in real processes: a suspension, a clock that is set, a disk that is full, a cache that may not
+be written, a name that is not found.
 
 Each test prints its seed; JUDGERUN_SEED=n plays that one again. JUDGERUN_STORM=long (`make storm`) plays the long form.
 """
@@ -16,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from fakes.judge import rows_of
-from fakes.processes import Ended, Place, looked_at, nanos
+from fakes.processes import LANES, Ended, Odd, Place, contradictions, looked_at, nanos
 
 pytestmark = [pytest.mark.storm, pytest.mark.timeout(600)]
 
@@ -57,6 +58,82 @@ def test_a_suspended_process_goes_on(tmp_path: Path, rng: random.Random) -> None
         assert ended.code == 0, ended.err
         assert forfeited(place) <= SLOTS
         finished(place)
+
+
+def test_a_suspended_process_keeps_what_it_holds(tmp_path: Path, rng: random.Random) -> None:
+    """A process is suspended beside another of its experiment: the other buys nothing that is in flight there, forfeits nothing of
+    it, and waits; when it goes on both finish.
+    """
+    place = Place(tmp_path / "w", rows=60, budget='total = "5.00"\n')
+    with place.provider(seed=rng.randrange(1000), pace=2.0):
+        first = place.start("run", "chain", "--yes")
+        while len(place.calls()) < 30:
+            time.sleep(0.05)
+            assert first.poll() is None
+        first.send_signal(signal.SIGSTOP)
+        second = place.start("run", "chain", "--yes")
+        time.sleep(60 if LONG else 8)
+        assert forfeited(place) == 0
+        looked_at(place, "chain")
+        first.send_signal(signal.SIGCONT)
+        for process in (first, second):
+            ended = Ended(process)
+            assert ended.code == 0, ended.err
+        assert forfeited(place) <= SLOTS
+        finished(place)
+
+
+def test_a_clock_that_is_set_breaks_no_promise(tmp_path: Path, rng: random.Random) -> None:
+    """In each process the clock is set to another time at some moment, by seconds or by a day, and it is killed or stopped:
+    nothing is lost or bought twice, nobody waits for a window of tomorrow, and under the right time the same command finishes.
+    """
+    lanes = LANES + "requests_per_minute = 6000\n"
+    place = Odd(tmp_path / "w", rows=300 if LONG else 60, budget='total = "5.00"\n[day]\ntotal = "4.00"\n', lanes=lanes)
+    with place.provider(seed=rng.randrange(1000), pace=3.0, faults="drop_after=0.03,500=0.03"):
+        for by in (90_000, -90_000, -3600, -30, 30, 3600) * (4 if LONG else 1):
+            place.machine["ODD_WALL"] = f"{rng.uniform(0.0, 3.0):.2f}:{by}"
+            sent = len(place.calls())
+            process = place.start("run", "chain", "--yes")
+            end = time.monotonic() + 60
+            while len(place.calls()) < sent + 20 and process.poll() is None:
+                time.sleep(0.05)
+                assert time.monotonic() < end, f"it waits after the clock was set by {by} s"
+            time.sleep(rng.uniform(0.0, 1.5))
+            process.send_signal(rng.choice((signal.SIGKILL, signal.SIGINT)))
+            ended = Ended(process)
+            assert ended.code in (0, 8, 130, -signal.SIGKILL), ended.err
+            assert "Traceback" not in ended.err
+            assert contradictions(looked_at(place, "chain")) == []
+            assert place.wrong() == []
+    place.machine.clear()
+    with place.provider(seed=1):
+        finished(place)
+
+
+def test_a_disk_that_is_full_ends_with_6(tmp_path: Path, rng: random.Random) -> None:
+    """The cache may grow by some pages alone, again and again: 6 with the file's name each time, what was kept is not bought again,
+    and what was bought and could not be kept is in doubt: no more than was in flight.
+    """
+    place = Odd(tmp_path / "w", rows=120 if LONG else 60, budget='total = "5.00"\n')
+    full = 0
+    with place.provider(seed=rng.randrange(1000), pace=1.0):
+        for _ in range(12 if LONG else 3):
+            place.machine["ODD_PAGES"] = str(rng.randrange(0, 40))
+            before = forfeited(place) if place.cache.exists() else 0
+            ended = place.command("run", "chain", "--yes")
+            assert ended.code in (0, 6), ended.err
+            assert "Traceback" not in ended.err
+            if ended.code == 6:
+                full += 1
+                assert "cache.db" in ended.err
+            place.machine.clear()
+            assert place.command("status", "chain").code == 0
+            if place.cache.exists():
+                assert place.wrong() == []
+                assert forfeited(place) - before <= SLOTS
+        assert full > 0
+        finished(place)
+    assert forfeited(place) <= full * SLOTS
 
 
 CAP_DAC_OVERRIDE = 1
