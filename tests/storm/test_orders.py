@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import sqlite3
 import subprocess
@@ -40,6 +41,8 @@ STARTS: tuple[tuple[str, ...], ...] = (
     ("run", "chain", "--yes", "--detach"),
     ("escalate", "chain", "--condition", "solve/one", "--max-output-tokens", "160,240", "--yes"),
 )
+ROOM = ("set", "budget", "total=5.00", "provider.sim=4.00")
+"""The caps as they were filed."""
 WITNESS = """
 create table witness (entry integer primary key, event integer not null);
 create trigger witnessed after insert on entry
@@ -112,76 +115,51 @@ def passed_caps(place: Steered) -> list[str]:
     return found
 
 
-def wrong_bill(place: Steered) -> list[str]:
-    """Where the ledger says of an attempt what the provider's bill does not."""
-    found = []
-    lines: dict[int, int] = defaultdict(int)
-    for row in place.calls():
-        lines[int(row["attempt"])] += row["nanos"] if row["billed"] else 0
-    query = (
-        "select t.id, t.sent, t.open, t.need_nanos, e.kind, e.nanos from attempt t "
-        "left join entry e on e.attempt = t.id and e.kind in ('settle', 'void', 'forfeit')"
-    )
-    for id, sent, is_open, need, kind, amount in rows_of(place.cache, query):
-        billed = lines.get(id, 0)
-        if kind == "settle" and amount != billed:
-            found.append(f"attempt {id} was settled at {amount}, billed {billed}")
-        if kind == "void" and billed:
-            found.append(f"attempt {id} is void, billed {billed}")
-        if kind in ("forfeit", None) and billed > (need if kind is None else amount):
-            found.append(f"attempt {id} ({kind}) was billed {billed}, more than was held")
-        if id in lines and not sent and not is_open:
-            found.append(f"attempt {id} was not sent, they say, and came")
-        if kind == "settle" and id not in lines:
-            found.append(f"attempt {id} was settled and never came")
-    lost = (
-        "select count(*) from entry e join carried c on c.attempt = e.attempt "
-        "where e.kind = 'settle' and not exists (select 1 from reply p where p.request = c.request)"
-    )
-    if rows_of(place.cache, lost) != [(0,)]:
-        found.append("what was paid for has no reply")
-    return found
-
-
 def order(place: Steered, rng: random.Random) -> tuple[str, ...]:
     """Some order of a person."""
-    high = nanos(place.command("status", "chain").json["budget"]["high_usd"])
-    cap = f"{rng.choice((high, high + 200_000, high + 3_000_000, 5_000_000_000)) / 10**9:.9f}"
-    return rng.choice(
+    words: tuple[str, ...] = rng.choice(
         (
             ("pause", "chain"),
             ("unpause", "chain"),
             ("stop", "chain"),
             ("stop", "chain", "--now"),
             ("stop", "chain", "--within", "0.3"),
-            ("set", "budget", f"total={cap}"),
-            ("set", "budget", f"total={cap}", f"provider.sim={cap}"),
+            ("set", "budget", "total="),
+            ("set", "budget", "total=", "provider.sim="),
             ("set", "sim", f"concurrency={rng.randrange(1, 9)}"),
             ("resume", "chain", "--condition", "solve", "--because", "so be it"),
         )
     )
+    if words[1] != "budget":
+        return words
+    high = nanos(place.command("status", "chain").json["budget"]["high_usd"])
+    cap = f"{rng.choice((high, high + 200_000, high + 3_000_000, 5_000_000_000)) / 10**9:.9f}"
+    return tuple(word + cap * word.endswith("=") for word in words)
 
 
-CAUSE = {0: "", 3: "exhausted", 7: "", 8: "cells failed", 9: "", 130: ""}
+CAUSE = {0: "", 3: "exhausted", 7: "gate|certificate", 8: "cells failed", 9: "sim|far", 130: "interrupted"}
 
 
-def ended_for_a_cause(ended: Ended, killed: bool) -> None:
+def ended_for_a_cause(ended: Ended, *, killed: bool, stopped: bool) -> None:
     """The exit code is one that the orders and the faults of the storm explain, and the words agree with it."""
     assert "Traceback" not in ended.err, ended.err
     if ended.code == -signal.SIGKILL:
         assert killed
         return
     assert ended.code in CAUSE, (ended.code, ended.err)
-    if CAUSE[ended.code]:
-        assert CAUSE[ended.code] in (ended.json["reason"] or ""), (ended.code, ended.json["reason"])
+    if cause := CAUSE[ended.code]:
+        assert re.search(cause, ended.json["reason"] or ""), (ended.code, ended.json["reason"])
+    assert stopped or ended.code != 130
 
 
 def round_of(place: Steered, rng: random.Random) -> int:
     """One or two processes, some orders, then the end of those that still live; how many were killed."""
     running: list[subprocess.Popen[str]] = [place.start(*rng.choice(STARTS)) for _ in range(rng.choice((1, 1, 2)))]
+    stopped = False
     time.sleep(rng.uniform(0.8, 2.5))
     for _ in range(rng.randrange(1, 4)):
         words = order(place, rng)
+        stopped = stopped or words[0] == "stop"
         said = place.command(*words)
         print(*words, said.code)
         assert said.code in (0, 2), (words, said.err)
@@ -197,24 +175,25 @@ def round_of(place: Steered, rng: random.Random) -> int:
                 killed += 1
         else:
             place.command("stop", "chain", "--now")
+            stopped = True
         time.sleep(0.5)
     for process in running:
-        ended_for_a_cause(Ended(process), killed > 0)
+        ended_for_a_cause(Ended(process), killed=killed > 0, stopped=stopped)
     return killed
 
 
 def judged(place: Steered) -> None:
     """What must be true at any moment."""
     assert contradictions(looked_at(place, "chain")) == []
-    assert [*place.wrong(), *wrong_bill(place), *passed_caps(place)] == []
+    assert [*place.wrong(), *passed_caps(place)] == []
 
 
 def test_orders_and_kills_at_random(tmp_path: Path, rng: random.Random) -> None:
     """Runs, pilots and escalations, steered and killed: the caps in force hold at every entry, each attempt is booked as it was
     billed, nothing that was bought is lost or bought again, codes tell the cause; in the end the same commands finish.
     """
-    place = Steered(tmp_path / "w", rows=120 if LONG else 12)
-    killed = 0
+    place = Steered(tmp_path / "w", rows=300 if LONG else 12)
+    killed = idle = 0
     with ExitStack() as stack:
         sim_url, far = place.url, stack.enter_context(place.provider(seed=2, pace=1.0))
         place.far, place.url = far.url, sim_url
@@ -224,17 +203,21 @@ def test_orders_and_kills_at_random(tmp_path: Path, rng: random.Random) -> None:
         for _ in range(40 if LONG else 1):
             faults = rng.choice(ILL)
             print(faults)
+            sent = len(place.calls())
             with place.provider(seed=rng.randrange(1000), pace=4.0, faults=faults):
                 killed += round_of(place, rng)
             judged(place)
+            if len(place.calls()) == sent:  # under such a cap nothing more will happen
+                idle += 1
+                assert place.command(*ROOM).code == 0
         with place.provider(seed=1):
             finished(place)
-    assert killed > 0 or not LONG
+    assert not LONG or (killed >= 20 and idle <= 20), (killed, idle)
 
 
 def finished(place: Steered) -> None:
     """On healthy providers, with the caps as they were, the same commands finish, and once more send nothing."""
-    assert place.command("set", "budget", "total=5.00", "provider.sim=4.00").code == 0
+    assert place.command(*ROOM).code == 0
     for words in (STARTS[0], STARTS[3], STARTS[0]):
         ended = place.command(*words)
         for _ in range(8):
