@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 import random
 import signal
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from fakes import hasty, odd
 from fakes.judge import rows_of
 from fakes.laned import LANES, Lane
 from fakes.processes import Ended, contradictions, looked_at, nanos
@@ -103,6 +105,39 @@ def test_stopped_at_random(tmp_path: Path, rng: random.Random) -> None:
                 assert rows_of(place.cache, "select count(*) from attempt where open = 1 and job is null") == [(0,)]
                 looked_at(place, "chain")
                 assert place.wrong() == []
+        brought_home(place, "chain")
+    with place.provider(seed=1):
+        finished(place, "chain")
+
+
+class Small(Lane):
+    """A workspace with the lane, whose processes may add so many pages to the cache."""
+
+    PROGRAM = (sys.executable, odd.__file__)
+    pages = ""
+
+    def environ(self) -> dict[str, str]:
+        return {**super().environ(), "ODD_SPEED": str(hasty.SPEED), "ODD_PAGES": self.pages}
+
+
+def test_a_full_disk_loses_no_job(tmp_path: Path, rng: random.Random) -> None:
+    """The disk is full while jobs are filled, submitted or collected, again and again: 6, and no line is billed more often than it
+    is booked; with room again what stands in jobs is collected, and the same command finishes.
+    """
+    place = Small(tmp_path / "w", rows=30 if LONG else 8, budget='total = "5.00"\n', lanes=LANES)
+    full = 0
+    with place.provider(seed=rng.randrange(1000), pace=0.03, faults="job_partial=0.1,drop_after=0.03"):
+        for _ in range(20 if LONG else 4):
+            place.pages = str(rng.randrange(0, 30))
+            ended = place.command("run", "chain", "--yes")
+            place.pages = ""
+            assert ended.code in (0, 6, 8), ended.err
+            assert "Traceback" not in ended.err
+            full += ended.code == 6
+            if place.submitted():
+                looked_at(place, "chain")
+                assert place.wrong() == []
+        assert full > 0
         brought_home(place, "chain")
     with place.provider(seed=1):
         finished(place, "chain")

@@ -61,8 +61,9 @@ def test_killed_at_random_and_resumed(tmp_path: Path, rng: random.Random) -> Non
             document = looked_at(place, "chain")
             assert document["state"] in ("planned", "stopped", "complete")
             assert place.wrong() == []
-    (died,) = rows_of(place.cache, "select count(distinct owner) from attempt where cause = 'owner died'")[0]
-    assert died > killed / 4, "the kills hardly ever met a call in flight"
+    doubtful = rows_of(place.cache, "select count(*) from attempt where cause = 'owner died' group by owner")
+    assert len(doubtful) > killed / 4, "the kills hardly ever met a call in flight"
+    assert max(doubtful) <= (6,), "more is in doubt than was in flight"
     with place.provider(seed=1):
         finished(place, "chain")
 
