@@ -231,6 +231,7 @@ def test_windows_hold_over_processes_and_restarts(tmp_path: Path, rng: random.Ra
                 process.send_signal(rng.choice((signal.SIGKILL, signal.SIGINT)))
                 Ended(process)
     rows = place.calls()
+    assert len(rows) > 120, "a windowful or two is needed to see that they hold"
     assert worst([row["at"] for row in rows], [1 for _ in rows]) <= 60
     assert worst([row["at"] for row in rows], [row["input"] + row["output"] for row in rows]) <= 12_000
 
