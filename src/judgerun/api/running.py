@@ -16,7 +16,7 @@ from judgerun.api.gates import failed_limit, quote_first, rule
 from judgerun.api.project import Project, load, weights_pins
 from judgerun.api.quoting import Quoted, quote
 from judgerun.api.sockets import ready
-from judgerun.api.stand import Ended, keep
+from judgerun.api.stand import LastRun, keep
 from judgerun.api.state import Result, State, state
 from judgerun.api.steering import budget_named
 from judgerun.api.watching import Watch, hearing, saying
@@ -136,7 +136,7 @@ async def run(
     held = held.amended(project.workspace.settings())  # while it ran, too
     result = replace(_result(project, held, ending, known), closed=dict(progress.closed))
     if not world.inline and result.code is not Exit.STORE:
-        ended = Ended(budget=held, code=result.code, reason=result.reason) if whole else None
+        ended = LastRun(budget=held, code=result.code, reason=result.reason) if whole else None
         await keep(project, result.state, ended)
     return result
 

@@ -34,7 +34,7 @@ _ENV = re.compile(r"\$\{(\w+)\}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class LastRun:
     """How a run ended under a budget, whose counts a stand holds."""
 
     budget: Budget
@@ -90,7 +90,7 @@ def _running(workspace: Workspace, name: str, budget: str | None, view: Snapshot
     return heard(experiment, budget_of(workspace, experiment, budget), view)
 
 
-async def keep(project: Project, found: State, ended: Ended | None = None) -> None:
+async def keep(project: Project, found: State, ended: LastRun | None = None) -> None:
     """Keep the counts of a state. Those that no survey of a view found are kept only where nothing can change them; where it
     cannot be proved that a later change of a file would show, nothing is.
     """
@@ -110,7 +110,7 @@ async def keep(project: Project, found: State, ended: Ended | None = None) -> No
         )
 
 
-def _ended(project: Project, ended: Ended | None) -> dict[str, Any] | None:
+def _ended(project: Project, ended: LastRun | None) -> dict[str, Any] | None:
     """What a rerun must find as it was beside the cells, as JSON; None where it was changed too shortly before the run."""
     if ended is None:
         return None

@@ -186,7 +186,7 @@ async def unfreeze(project: Project, budget: Budget | None, because: str) -> boo
         raise Refused(
             Problem("command line", "--budget", f"no budget of {project.name} is known here", "--budget NAME")
         )
-    if not project.workspace.cache.exists():
+    if not made(project.workspace.cache):
         raise Refused(Problem(str(project.workspace.cache), "", "there is no cache yet", "nothing can be frozen"))
     async with Inline.open(project.workspace.cache, clock=WallClock()) as cache:
         return await cache.unfreeze(budget.name, because)

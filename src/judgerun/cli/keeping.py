@@ -25,8 +25,8 @@ from judgerun.ledger.budget import Budget
 from judgerun.providers.open import scrubber
 
 
-class Keeper:
-    """Use as a context around a run; `watch` each second, `log` for each thing told, `ended` once. What it cannot write it tells
+class Trail:
+    """What a run leaves behind it. Use as a context around it; `watch` each second, `log` for each thing told, `ended` once. What it cannot write it tells
     once: nothing of it ends a run.
     """
 

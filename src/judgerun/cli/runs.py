@@ -17,7 +17,7 @@ from judgerun.api.state import Result
 from judgerun.api.steering import budget_named
 from judgerun.api.watching import Watch
 from judgerun.cli.detach import Child, detach
-from judgerun.cli.keeping import Keeper
+from judgerun.cli.keeping import Trail
 from judgerun.cli.options import HERE, BudgetName, Here, Json, Name, Notify, Yes
 from judgerun.cli.panel import Panel, clock
 from judgerun.cli.piloting import Pilot, asked
@@ -175,21 +175,21 @@ def go(
         words.say(f"nothing was sent: judgerun run {project.name} --budget {held.name}, or say --yes here")
         words.result(quoted.document())
         return Exit.DONE
-    with Keeper(words, project, held, notify=command, child=child) as keeper:
+    with Trail(words, project, held, notify=command, child=child) as trail:
         with Panel(words, project.name, plain=child is not None) as panel:
 
             def watch(seen: Watch) -> None:
                 panel.show(seen)
-                keeper.watch(seen)
+                trail.watch(seen)
 
             result = asyncio.run(
                 run_project(
-                    project, budget=held, yes=yes, only=only, limit=limit, signals=True, watch=watch, log=keeper.log
+                    project, budget=held, yes=yes, only=only, limit=limit, signals=True, watch=watch, log=trail.log
                 )
                 if pilot is None
-                else pilot.run(words, project, held, yes=yes, watch=watch, log=keeper.log)
+                else pilot.run(words, project, held, yes=yes, watch=watch, log=trail.log)
             )
-        keeper.ended(result)
+        trail.ended(result)
         return _tell_ending(words, result, held)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from judgerun.dispatch.hours import Account, Cause
+from judgerun.dispatch.hours import Account, SlotCause
 from judgerun.dispatch.progress import LATE_S
 from judgerun.dispatch.room import Room
 from judgerun.model.experiment import Chat, Embed, Experiment, Model, Stage
@@ -97,7 +97,7 @@ class Beat:
         now = self._room.given.clock.now()
         self._room.progress.hours.close(now, lambda account: self._spare(account, open_stages))
 
-    def _spare(self, account: Account, open_stages: frozenset[str]) -> Cause:
+    def _spare(self, account: Account, open_stages: frozenset[str]) -> SlotCause:
         """Why slots of a lane have no work."""
         room, place = self._room, self._places.get(account.name)
         drained = room.given.flow.drained

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import exp
 
-from judgerun.dispatch.hours import CAUSES, IDLE, Account, Hours
+from judgerun.dispatch.hours import IDLE, SLOT_CAUSES, Account, Hours
 from judgerun.model.experiment import Experiment, Fold, Map, Retrieve
 from judgerun.plan.graph import needs, ordered
 
@@ -56,10 +56,10 @@ class Left:
 class _Recent:
     """What a lane lately did."""
 
-    spent: dict[str, float] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0.0))
-    newly: dict[str, float] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0.0))
+    spent: dict[str, float] = field(default_factory=lambda: dict.fromkeys(SLOT_CAUSES, 0.0))
+    newly: dict[str, float] = field(default_factory=lambda: dict.fromkeys(SLOT_CAUSES, 0.0))
     answered: float = 0.0
-    seen: dict[str, float] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0.0))
+    seen: dict[str, float] = field(default_factory=lambda: dict.fromkeys(SLOT_CAUSES, 0.0))
     counted: int = 0
     calls: float = 0.0
     before: int = 0

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-Cause = Literal[
+SlotCause = Literal[
     "sending",
     "store",
     "rate limit",
@@ -46,13 +46,13 @@ Cause = Literal[
     "nothing left",
     "unknown",
 ]
-CAUSES: tuple[Cause, ...] = get_args(Cause)
-DOING: tuple[Cause, ...] = CAUSES[:11]
+SLOT_CAUSES: tuple[SlotCause, ...] = get_args(SlotCause)
+DOING: tuple[SlotCause, ...] = SLOT_CAUSES[:11]
 """What a piece of work can be in the middle of."""
-IDLE: frozenset[Cause] = frozenset({"paused", "stop", "window", "upstream", "job", "nothing left", "unknown"})
+IDLE: frozenset[SlotCause] = frozenset({"paused", "stop", "window", "upstream", "job", "nothing left", "unknown"})
 """Causes that say nothing of how quickly the lane works off what it has."""
 
-_CODE: Mapping[Cause, int] = {cause: code for code, cause in enumerate(DOING)}
+_CODE: Mapping[SlotCause, int] = {cause: code for code, cause in enumerate(DOING)}
 _QUEUE = len(DOING)
 """The state of work that waits for a slot of the lane itself."""
 _KINDS = _QUEUE + 1
@@ -84,14 +84,14 @@ class Account:
         self.answered = 0  # cells that came to their end here
         self.calls = 0  # pieces of work in which they did
         self.settled = 0, 0  # both at the last closing
-        self.spent: dict[Cause, float] = dict.fromkeys(CAUSES, 0.0)  # slot-seconds, up to the last closing
+        self.spent: dict[SlotCause, float] = dict.fromkeys(SLOT_CAUSES, 0.0)  # slot-seconds, up to the last closing
         self._began = self._since = now
         # By what work does, first without a slot and then with one, and once more for work that is not there: how many there
         # are, and the sum of the moments since when (taken off) and until when (added).
         self.counts = [0] * (_NOWHERE + 1)
         self.sums = [0.0] * (_NOWHERE + 1)
 
-    def close(self, now: float, spare: Cause) -> None:
+    def close(self, now: float, spare: SlotCause) -> None:
         """Settle the time since the last closing; `spare` is the cause of slots for which there was no work."""
         ceiling, size = self.width()
         span, self._since = now - self._since, now
@@ -117,7 +117,7 @@ class Account:
         self.sums[state] = -self.counts[state] * now
         return max(0.0, taken)
 
-    def present(self) -> Mapping[Cause, int]:
+    def present(self) -> Mapping[SlotCause, int]:
         """What the slots in use do now, and how many of them."""
         return {cause: held for code, cause in enumerate(DOING) if (held := self.counts[_KINDS + code])}
 
@@ -127,7 +127,7 @@ class Account:
         return self._since - self._began
 
     @property
-    def shares(self) -> Mapping[Cause, float]:
+    def shares(self) -> Mapping[SlotCause, float]:
         """The causes that took any time, with their slot-seconds."""
         return {cause: seconds for cause, seconds in self.spent.items() if seconds > 0}
 
@@ -145,7 +145,7 @@ class Stint:
         self.since = now  # when it began to do what it does
         self.turn("local", now)
 
-    def turn(self, doing: Cause, now: float) -> None:
+    def turn(self, doing: SlotCause, now: float) -> None:
         """It does something else from now on."""
         code, holds = _CODE[doing], self.holds
         self.since = now
@@ -183,7 +183,7 @@ class Hours:
             account = self.accounts[name] = Account(name, width=width, now=now)
         return account
 
-    def close(self, now: float, spare: Callable[[Account], Cause]) -> None:
+    def close(self, now: float, spare: Callable[[Account], SlotCause]) -> None:
         """Settle all accounts."""
         for account in self.accounts.values():
             account.close(now, spare(account))
@@ -192,7 +192,7 @@ class Hours:
         """Slot-seconds by lane and cause, up to the last closing."""
         return {name: {str(cause): s for cause, s in account.shares.items()} for name, account in self.accounts.items()}
 
-    def present(self) -> Iterator[tuple[str, int, Mapping[Cause, int]]]:
+    def present(self) -> Iterator[tuple[str, int, Mapping[SlotCause, int]]]:
         """Of each lane its slots as they may be used now, and what those in use do."""
         for name, account in self.accounts.items():
             yield name, account.width()[1], account.present()

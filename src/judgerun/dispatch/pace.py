@@ -25,7 +25,7 @@ from math import inf
 
 from aiolimiter import AsyncLimiter
 
-from judgerun.dispatch.hours import Cause
+from judgerun.dispatch.hours import SlotCause
 from judgerun.dispatch.slots import Rank
 from judgerun.dispatch.waits import Waiter, Waits
 from judgerun.ports import Clock
@@ -92,7 +92,7 @@ class Pace:
         self._next = count()
         self._log: deque[float] = deque()  # when turns were given, within the span
         self._not_before = 0.0
-        self._limit: Cause = "rate limit" if requests_per_minute or not tokens_per_minute else "token limit"
+        self._limit: SlotCause = "rate limit" if requests_per_minute or not tokens_per_minute else "token limit"
         self._rising: int | None = None  # turns given since a silence; None: that is long ago
         self._rises_to = 0
         self._due = -inf  # when the next of them may be given
@@ -142,7 +142,7 @@ class Pace:
         """Whether no turn is given now."""
         return self._clock.now() < self._not_before
 
-    def postpone(self, delay: float, limit: Cause | None = None) -> None:
+    def postpone(self, delay: float, limit: SlotCause | None = None) -> None:
         """Give no turn for so many seconds: the window of the cache is full, or the provider's, or it asked for patience. `limit`
         says what turns wait for, where that is not the same as before.
         """
@@ -204,7 +204,7 @@ class Pace:
             self.correct(served[2] - head[2])  # an earlier one may have come while the bucket leaked for `head`
             self._grant(served[3])
 
-    def _bind(self, limit: Cause) -> None:
+    def _bind(self, limit: SlotCause) -> None:
         """What turns wait for is this from now on; those who wait already are told."""
         if limit != self._limit:
             self._limit = limit

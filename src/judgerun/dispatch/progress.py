@@ -13,7 +13,7 @@ from judgerun.dispatch.hours import Hours, Stint
 from judgerun.model.kept import Cell
 
 WaitCause = Literal["money", "slot", "rate", "backoff", "other process", "window", "job", "paused"]
-CAUSES: tuple[WaitCause, ...] = get_args(WaitCause)
+WAIT_CAUSES: tuple[WaitCause, ...] = get_args(WaitCause)
 
 SPAN_S = 10
 """Seconds over which calls and tokens per second are averaged."""
@@ -97,8 +97,8 @@ class Progress:
     tokens: int = 0  # of replies, input and output, where reported
     news: list[str] = field(default_factory=list)  # what happened and is yet to be told; a watcher takes it out
     recovered: int = 0  # holds of dead processes that this run forfeited
-    waiting: dict[WaitCause, int] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0))  # cells, now
-    idle: dict[WaitCause, float] = field(default_factory=lambda: dict.fromkeys(CAUSES, 0.0))  # cell-seconds so far
+    waiting: dict[WaitCause, int] = field(default_factory=lambda: dict.fromkeys(WAIT_CAUSES, 0))  # cells, now
+    idle: dict[WaitCause, float] = field(default_factory=lambda: dict.fromkeys(WAIT_CAUSES, 0.0))  # cell-seconds so far
     hours: Hours = field(default_factory=Hours)  # what the slots of the lanes do
     flights: dict[Flight, None] = field(default_factory=dict)  # calls in flight, the oldest first
     left: Left | None = None  # how long it will still take, where that can be told

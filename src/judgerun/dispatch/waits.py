@@ -10,11 +10,11 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-from judgerun.dispatch.hours import Cause, Stint
+from judgerun.dispatch.hours import SlotCause, Stint
 from judgerun.dispatch.progress import Progress, WaitCause
 from judgerun.ports import Clock
 
-_DOING: Mapping[WaitCause, Cause] = {
+_DOING: Mapping[WaitCause, SlotCause] = {
     "money": "reservation",
     "slot": "other lane",
     "rate": "rate limit",
@@ -67,7 +67,7 @@ class Waits:
         self._open: dict[asyncio.Future[None], Waiter] = {}
 
     async def until(
-        self, cause: WaitCause, turn: asyncio.Future[None], waiter: Waiter, doing: Cause | None = None
+        self, cause: WaitCause, turn: asyncio.Future[None], waiter: Waiter, doing: SlotCause | None = None
     ) -> None:
         """Wait for `turn`. Raises Ended when the waiter has lost its purpose, before or while it waits: what comes back from
         an attempt after a stop must not begin to wait. `doing` tells the lanes' hours more than the cause does.
@@ -89,7 +89,7 @@ class Waits:
             progress.idle[cause] += cells * (now - began)
             waiter.stint.turn("local", now)
 
-    def retell(self, turns: Iterable[asyncio.Future[None]], doing: Cause) -> None:
+    def retell(self, turns: Iterable[asyncio.Future[None]], doing: SlotCause) -> None:
         """What those who wait for these turns wait for is something else from now on."""
         now = self._clock.now()
         for turn in turns:
@@ -102,7 +102,7 @@ class Waits:
         turn: asyncio.Future[None],
         waiter: Waiter,
         back: Callable[[], None],
-        doing: Cause | None = None,
+        doing: SlotCause | None = None,
     ) -> None:
         """Wait for a turn that must be given back by `back` when it came in the moment in which its owner was cancelled."""
         try:

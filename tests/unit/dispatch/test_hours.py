@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from fakes import tables
 from fakes.flow import deployment
 from judgerun.dispatch.beat import Place, places
-from judgerun.dispatch.hours import CAUSES, DOING, Account, Cause, Hours, Stint
+from judgerun.dispatch.hours import DOING, SLOT_CAUSES, Account, Hours, SlotCause, Stint
 from judgerun.dispatch.progress import Lateness
 from judgerun.model.experiment import Experiment
 
-Step = tuple[int, float, Cause, bool]
+Step = tuple[int, float, SlotCause, bool]
 
 
 @given(
@@ -62,7 +62,7 @@ def test_work_that_waits_for_a_slot_of_another_lane_is_told_by_the_lane_that_gav
     waits.turn("other lane", 0.0)
     hours.close(10.0, lambda account: "unknown")
     assert hours.spent() == {"lab/a": {"other lane": 10.0}, "lab": {"sending": 10.0}}
-    assert set(CAUSES) >= set(DOING)
+    assert set(SLOT_CAUSES) >= set(DOING)
 
 
 def test_lateness_tells_the_recent_and_the_worst() -> None:
