@@ -26,8 +26,8 @@ from judgerun.providers.open import scrubber
 
 
 class Trail:
-    """What a run leaves behind it. Use as a context around it; `watch` each second, `log` for each thing told, `ended` once. What it cannot write it tells
-    once: nothing of it ends a run.
+    """What a run leaves behind it. Use as a context around it; `watch` each second, `log` for each thing told, `ended` once. What
+    it cannot write it tells once: nothing of it ends a run.
     """
 
     def __init__(
