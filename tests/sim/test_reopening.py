@@ -123,6 +123,8 @@ def test_resume_is_refused_for_what_it_cannot_mean(place: Place) -> None:
     stopped = gates(place)
     blank = place.do("resume", "--condition", BAD, "--because", " ", fine=(2,))
     assert "no reason is given" in blank.problems[0]
+    both = place.do("resume", "--condition", "pick/three", "--because", " ", fine=(2,))
+    assert ["no reason is given" in both.problems[0], "pick/three" in both.problems[1]] == [True, True]
     strange = place.do("resume", "--condition", "pick/three", "--because", "b", fine=(2,))
     assert "the key of no condition" in strange.problems[0]
     healthy = place.do("resume", "--condition", "grade", "--because", "b", fine=(2,))

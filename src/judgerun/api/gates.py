@@ -10,7 +10,7 @@ from judgerun.api.project import Project, snapshot
 from judgerun.api.quoting import refuse_strange
 from judgerun.dispatch.clock import WallClock
 from judgerun.dispatch.gates import Rule
-from judgerun.errors import Problem, Refused
+from judgerun.errors import Problem, Refused, both
 from judgerun.model.condition import canary_of, matches
 from judgerun.model.event import Event
 from judgerun.model.experiment import Chat, Experiment, Gate
@@ -95,21 +95,31 @@ async def reopen(project: Project, key: str, because: str) -> list[Reopened]:
 
     Raises Refused without a reason, for a key that no condition has, and where no gate has stopped a condition of that key.
     """
+    reason, (wanted, running) = both(lambda: _stated(because), lambda: _stopped(project, key))
+    async with Inline.open(project.workspace.cache, clock=WallClock()) as cache:
+        for name, (why, counts) in wanted.items():
+            await cache.note("resume", name, reopening(reason, why, counts), experiment=project.name)
+    return [Reopened(condition=name, was=why, running=running) for name, (why, _) in wanted.items()]
+
+
+def _stated(because: str) -> str:
+    """The reason that a person gives. Refused without one."""
     if not because.strip():
         raise Refused(Problem("command line", "--because", "no reason is given", "why the condition may go on"))
+    return because.strip()
+
+
+def _stopped(project: Project, key: str) -> tuple[Mapping[str, tuple[str, Counts]], bool]:
+    """The conditions of a key that a gate has stopped, with why and how they stand; whether a process runs the experiment."""
     with snapshot(project.workspace.cache) as view:
         counts = {held.condition: held for held in project.survey(view).counts()}
         refuse_strange(key, counts, place="--condition")
         held = {} if view is None else stopped(view.events(0), project.name)
         owners = [] if view is None else view.owners()
     running = any(owner.alive and owner.experiment == project.name for owner in owners)
-    wanted = {name: why for name, why in held.items() if name in counts and matches(key, name)}
+    wanted = {name: (why, counts[name]) for name, why in held.items() if name in counts and matches(key, name)}
     if not wanted:
         there = ", ".join(name for name in held if name in counts)
         right = f"stopped are: {there}" if there else "a condition that `judgerun status` shows as stopped"
         raise Refused(Problem("command line", "--condition", f"no gate has stopped {key!r}", right))
-    async with Inline.open(project.workspace.cache, clock=WallClock()) as cache:
-        for name, why in wanted.items():
-            detail = reopening(because.strip(), why, counts[name])
-            await cache.note("resume", name, detail, experiment=project.name)
-    return [Reopened(condition=name, was=why, running=running) for name, why in wanted.items()]
+    return wanted, running

@@ -164,9 +164,12 @@ def _value(key: str, text: str) -> Value:
     if text == "none" and getattr(LaneSpec(name=""), key) is None:
         return None
     if key == "timeout_s":
-        seconds = float(text)
+        try:
+            seconds = float(text)
+        except ValueError:
+            seconds = math.nan
         if not 0 < seconds < math.inf:
-            raise ValueError(f"{text!r} seconds are no time")
+            raise ValueError(f"{text!r} is no number of seconds above 0")
         return seconds
     if not text.isdecimal() or int(text) < 1:
         raise ValueError(f"{text!r} is no number above 0")
