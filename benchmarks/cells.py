@@ -103,27 +103,30 @@ async def ours(folder: Path, watch: Callable[[Any], None] | None = None) -> Any:
 
 
 async def lagged(folder: Path) -> dict[str, Any]:
-    """The same with a probe: by how much a timer of 5 ms was late while calls went out and came back. The seconds before the
-    first look at the run (its survey) and after the last (its end) are left out: nothing is in flight then.
+    """The same with a probe: by how much a timer of 5 ms was late while calls went out and came back, and how long the loop's own
+    thread computed from one ring to the next, which other programs do not lengthen. The seconds before the first look at the run
+    (its survey) and after the last (its end) are left out: nothing is in flight then.
     """
-    late: list[tuple[float, float]] = []
+    late: list[tuple[float, float, float]] = []
     looks: list[float] = []
 
     async def probe() -> None:
         while True:
-            due = time.perf_counter() + 0.005
+            due, worked = time.perf_counter() + 0.005, time.thread_time()
             await asyncio.sleep(0.005)
-            late.append((due, time.perf_counter() - due))
+            late.append((due, time.perf_counter() - due, time.thread_time() - worked))
 
     probing = asyncio.create_task(probe())
     result = await ours(folder, lambda _: looks.append(time.perf_counter()))
     probing.cancel()
-    held = sorted(lag for due, lag in late if looks and looks[0] <= due <= looks[-1])
+    told = [(lag, worked) for due, lag, worked in late if looks and looks[0] <= due <= looks[-1]]
+    held = sorted(lag for lag, _ in told)
     if not held:
         raise SystemExit("the run ended before it was looked at: more calls, or a longer latency")
     return {
         "lag_worst_ms": round(held[-1] * 1000, 1),
         "lag_p99_ms": round(held[int(len(held) * 0.99)] * 1000, 1),
+        "work_worst_ms": round(max(worked for _, worked in told) * 1000, 1),
         "lags": len(held),
         "done": result.state.document()["cells"]["done"],
         "attempts": result.state.standing.attempts,

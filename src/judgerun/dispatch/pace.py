@@ -41,6 +41,8 @@ RISE_S = 0.15
 """The rate doubles in about a tenth of a second: the n-th turn comes so many seconds, divided by n, after the one before it."""
 GAP_S = 0.0005
 """The rate rises up to one turn in so many seconds: 200 in 0.1 s."""
+LOT_S = 0.005
+"""While the rate rises, turns that are due within so many seconds are given together: what they reserve shares a commit."""
 LATE_S = 0.01
 """A loop sleeps a little longer than it is asked to: so much is made good."""
 
@@ -194,7 +196,7 @@ class Pace:
                     self._bind("token limit")
                 await self._tokens.draw(wanted)
             while (delay := self._delay()) > 0:
-                await self._clock.sleep(delay)
+                await self._clock.sleep(delay if self._rising is None else max(delay, LOT_S))
             self._rise()
             served = self._first()
             if served is None:

@@ -25,7 +25,7 @@ def test_the_collector_is_patient_during_a_run_alone() -> None:
         gc.set_threshold(*before)
 
 
-@pytest.mark.parametrize("young", [0, 60_000])
+@pytest.mark.parametrize("young", [0, 600_000])
 def test_a_patience_of_ones_own_is_let_be(young: int) -> None:
     """Who has switched the collector off, or made it more patient already, keeps that."""
     before = gc.get_threshold()
@@ -34,4 +34,28 @@ def test_a_patience_of_ones_own_is_let_be(young: int) -> None:
         with _patient():
             assert gc.get_threshold() == (young, 10, 10)
     finally:
+        gc.set_threshold(*before)
+
+
+def test_the_collector_looks_at_what_stays_and_not_at_what_comes_and_goes() -> None:
+    """Waves of as many objects as 2,000 calls in flight are bring no look of the collector; objects that pile up do."""
+    looks: list[str] = []
+
+    def look(phase: str, _: dict[str, int]) -> None:
+        looks.append(phase)
+
+    before = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
+    try:
+        with _patient():
+            gc.callbacks.append(look)
+            for _ in range(4):
+                wave = [[number] for number in range(280_000)]
+                del wave
+            assert looks == []
+            kept = [[number] for number in range(2 * YOUNG)]
+            assert looks
+            del kept
+    finally:
+        gc.callbacks.remove(look)
         gc.set_threshold(*before)

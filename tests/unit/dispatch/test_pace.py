@@ -10,7 +10,7 @@ import pytest
 
 from fakes.clock import LoopClock
 from fakes.waiting import ONE, Somebody, end, settle
-from judgerun.dispatch.pace import Pace
+from judgerun.dispatch.pace import LOT_S, Pace
 from judgerun.dispatch.progress import Progress
 from judgerun.dispatch.waits import Ended, Waits
 from judgerun.simulate import virtual
@@ -197,3 +197,20 @@ def test_full_window_of_the_cache_postpones() -> None:
         await pace.aclose()
 
     virtual.run(life())
+
+
+def test_turns_of_a_rising_rate_come_in_lots() -> None:
+    """After a silence turns that are due within a few milliseconds are given in one moment, and none of them is lost to it."""
+
+    async def life() -> list[float]:
+        pace, _ = paced()
+        pace.restart(400)
+        return await passed(pace, 400)
+
+    used = virtual.run(life())
+    moments = sorted(set(used))
+    assert len(used) == 400
+    assert all(later - earlier >= LOT_S * 0.999 for earlier, later in pairwise(moments))
+    assert max(used.count(moment) for moment in moments) <= 40
+    assert len(moments) <= 160
+    assert used[-1] < 1.0
