@@ -91,9 +91,9 @@ async def pilot(
             )  # fmt: skip
 
         try:
-            last = await part(blocks)
-            counts = last.state.counts
-            if last.code in (Exit.DONE, Exit.GATE) and any(count.pending or count.owed for count in counts):
+            first = last = await part(blocks)
+            counts = first.state.counts
+            if first.code in (Exit.DONE, Exit.GATE) and any(count.pending or count.owed for count in counts):
                 today = datetime.fromtimestamp(world.clock.wall(), UTC).date().isoformat()
                 drawn = draw(project, budget, blocks=blocks, risk=risk, today=today, counts=counts)
                 refused = await _put_on_record(store, project.name, drawn)
@@ -105,8 +105,8 @@ async def pilot(
             if store.owner is not None and (last is None or last.code is not Exit.STORE):
                 await store.leave({}, {})
     after = state(project, budget=budget.amended(project.workspace.settings()), counts=counts)
-    code, reason = (last.code, last.reason) if refused is None else (Exit.GATE, refused)
-    return Piloted.of(replace(last, code=code, reason=reason, state=after), drawn)
+    code, reason = (first.code, first.reason) if refused is None else (Exit.GATE, refused)
+    return Piloted.of(replace(first, code=code, reason=reason, state=after), drawn)
 
 
 async def _put_on_record(store: Front, experiment: str, drawn: Certificate) -> str | None:
