@@ -21,15 +21,15 @@ from judgerun.table.row import Outcome, Row
 Found = Kept | Lost
 Lookup = Callable[[RequestKey], Found | None]
 Lookups = Callable[[Sequence[RequestKey]], Mapping[RequestKey, Found]]
-"""The same of several keys at once, in a third of the time; what the cache knows nothing of is left out."""
+"""The same of several keys at once, in half of the time; what the cache knows nothing of is left out."""
 
 Buys = Literal["all", "rungs", "own"]
 """Which cells a flow gives out: all; those of rungs alone; or those under the conditions' own caps alone, so that a cell with a
 reply stands with the highest rung that it has reached.
 """
 
-GATHERED = 64
-"""Wishes for which the cache is asked at once."""
+GATHERED = 16
+"""Wishes for which the cache is asked at once. More of them push each other out of the processor's caches."""
 
 PREFIX = 16
 """Bytes of a key by which the desk remembers that it has seen it."""

@@ -19,7 +19,7 @@ from judgerun.store.queries import SQL
 from judgerun.store.schema import wrapped
 
 _KEPT = SQL["kept"]
-_SIZES = (1, 8, 64)
+_SIZES = (1, 4, 16)
 _AMONG = {size: SQL["kept_among"].replace(":marks", ", ".join(["(?)"] * size)) for size in _SIZES}
 """The query `kept_among` for so many keys."""
 
@@ -58,14 +58,14 @@ class Reader:
         return found
 
     def bought_all(self, keys: Sequence[RequestKey]) -> dict[RequestKey, Kept]:
-        """The replies to those of several requests that have one, in a third of the time that `bought` takes for each."""
+        """The replies to those of several requests that have one, in half of the time that `bought` takes for each."""
         found: dict[RequestKey, Kept] = {}
         most = _SIZES[-1]
         try:
             for start in range(0, len(keys), most):
                 part = keys[start : start + most]
                 size = next(size for size in _SIZES if size >= len(part))
-                asked = [*part, *[part[-1]] * (size - len(part))]  # few statements, each prepared once
+                asked = [*part, *[None] * (size - len(part))]  # few statements, each prepared once; no key is null
                 for row in self.connection.execute(_AMONG[size], asked).fetchall():
                     found[row[-1]] = rows.kept(row[:-1], self._experiment(row[0]))
         except sqlite3.Error as error:

@@ -241,7 +241,7 @@ def test_looking_up_together_changes_nothing(
     plan: str, seed: int, bad: float, order: int, most: int, gathered: int
 ) -> None:
     """However many cells are looked up at once, a survey, a run and a run that was stopped come to the same, and a survey gives
-    the same keys, block by block.
+    the same keys; block by block, but where rankings wait for several queries.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(desk, "GATHERED", gathered)
@@ -249,8 +249,8 @@ def test_looking_up_together_changes_nothing(
         held.run(most=most, pick=random.Random(order).randrange)
         alone, together = held.flow(), held.flow(many=held.together)
         asked, wanted = ([(cell.rank[0], cell.request.key) for cell in flow.survey()] for flow in (together, alone))
-        assert [block for block, _ in asked] == [block for block, _ in wanted]
-        assert sorted(asked) == sorted(wanted)
+        assert sorted(key for _, key in asked) == sorted(key for _, key in wanted)
+        assert plan == "search" or [block for block, _ in asked] == [block for block, _ in wanted]
         assert picture(together) == picture(alone)
         flow = held.run(most=most, pick=random.Random(order).randrange, many=held.together)
         flow.finish()
