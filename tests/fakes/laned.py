@@ -83,6 +83,8 @@ class Lane(Place):
     def wrong(self) -> list[str]:
         """What is wrong in the cache: of a request no more was billed than its attempts have booked, in number and in money."""
         found = super().wrong()
+        if not self.made():
+            return found
         ends = rows_of(
             self.cache,
             "select hex(r.key), e.kind, e.nanos from carried k join request r on r.id = k.request join entry e on"
@@ -102,7 +104,7 @@ class Lane(Place):
 
     def submitted(self) -> int:
         """The jobs that providers have, as far as the cache knows; none before there is one."""
-        if not self.cache.exists() or rows_of(self.cache, "pragma user_version") == [(0,)]:
+        if not self.made():
             return 0
         return int(rows_of(self.cache, "select count(*) from job where state = 'submitted'")[0][0])
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -166,6 +168,20 @@ class Place:
         """Run a command to its end."""
         return Ended(self.start(*words))
 
+    def some_moment(self, process: subprocess.Popen[str], rng: random.Random, *, seconds: float) -> None:
+        """Return at a random moment of a run: now and then while it still starts, else within so many seconds after it entered the
+        cache, however long that takes on a machine that has other work.
+        """
+        if rng.random() < 0.8:
+            entered = f"select count(*) from owner where pid = {process.pid}"
+            while process.poll() is None and not (self.made() and rows_of(self.cache, entered)[0][0]):
+                time.sleep(0.02)
+        time.sleep(rng.uniform(0.0, seconds))
+
+    def made(self) -> bool:
+        """Whether the cache is there, with its tables."""
+        return self.cache.exists() and rows_of(self.cache, "pragma user_version") != [(0,)]
+
     def calls(self) -> list[dict[str, Any]]:
         """What every provider so far says that came; a line that is just being written is left out."""
         found = []
@@ -181,6 +197,8 @@ class Place:
 
     def wrong(self) -> list[str]:
         """What is wrong in the cache, after whatever happened."""
+        if not self.made():
+            return ["calls were sent before there was a cache"] if self.calls() else []
         found = []
         again = "select count(*) from carried k join reply p on p.request = k.request where k.attempt > p.attempt"
         if rows_of(self.cache, again) != [(0,)]:

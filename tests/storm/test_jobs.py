@@ -67,7 +67,7 @@ def test_killed_at_random_and_resumed(tmp_path: Path, rng: random.Random) -> Non
     with place.provider(seed=rng.randrange(1000), pace=0.15 if LONG else 0.05, faults=FAULTS):
         for _ in range(70 if LONG else 3):
             running = [place.start("run", "chain", "--yes") for _ in range(rng.choice((1, 1, 2)))]
-            time.sleep(rng.uniform(1.2, 3.5))
+            place.some_moment(running[-1], rng, seconds=2.0)
             looked_at(place, "chain")
             for process in running:
                 killed += process.poll() is None
@@ -91,7 +91,7 @@ def test_stopped_at_random(tmp_path: Path, rng: random.Random) -> None:
     ):
         for _ in range(30 if LONG else 2):
             process = place.start("run", "chain", "--yes")
-            time.sleep(rng.uniform(1.2, 5.0 if LONG else 3.0))
+            place.some_moment(process, rng, seconds=3.0 if LONG else 1.5)
             if rng.random() < 0.3:
                 assert place.command("stop", "chain").code == 0
             else:
@@ -101,7 +101,7 @@ def test_stopped_at_random(tmp_path: Path, rng: random.Random) -> None:
             ended = Ended(process, seconds=60)
             assert ended.code in (0, 8, 130), ended.err
             assert "Traceback" not in ended.err
-            if place.cache.exists():
+            if place.made():
                 assert rows_of(place.cache, "select count(*) from attempt where open = 1 and job is null") == [(0,)]
                 looked_at(place, "chain")
                 assert place.wrong() == []

@@ -65,7 +65,7 @@ def forfeited(place: Place) -> int:
 def told(place: Place, kind: str) -> list[str]:
     """What was told of a kind."""
     query = f"select detail from event where kind = '{kind}' order by id"
-    return [detail for (detail,) in rows_of(place.cache, query)] if place.cache.exists() else []
+    return [detail for (detail,) in rows_of(place.cache, query)] if place.made() else []
 
 
 def test_a_fifth_of_all_connections_is_reset(tmp_path: Path, rng: random.Random) -> None:

@@ -51,7 +51,7 @@ def running(place: Place) -> subprocess.Popen[str]:
 def told(place: Place) -> dict[str, Any] | None:
     """What the running process last said of itself."""
     query = "select document from progress join owner on id = owner where closed is null"
-    found = rows_of(place.cache, query) if place.cache.exists() else []
+    found = rows_of(place.cache, query) if place.made() else []
     return json.loads(found[0][0]) if found else None
 
 

@@ -119,7 +119,7 @@ def test_a_disk_that_is_full_ends_with_6(tmp_path: Path, rng: random.Random) -> 
     with place.provider(seed=rng.randrange(1000), pace=1.0):
         for _ in range(12 if LONG else 3):
             place.machine["ODD_PAGES"] = str(rng.randrange(0, 40))
-            before = forfeited(place) if place.cache.exists() else 0
+            before = forfeited(place) if place.made() else 0
             ended = place.command("run", "chain", "--yes")
             assert ended.code in (0, 6), ended.err
             assert "Traceback" not in ended.err
@@ -128,7 +128,7 @@ def test_a_disk_that_is_full_ends_with_6(tmp_path: Path, rng: random.Random) -> 
                 assert "cache.db" in ended.err
             place.machine.clear()
             assert place.command("status", "chain").code == 0
-            if place.cache.exists():
+            if place.made():
                 assert place.wrong() == []
                 assert forfeited(place) - before <= SLOTS
         assert full > 0
