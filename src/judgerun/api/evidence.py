@@ -112,6 +112,7 @@ def gather(
             for name, function in project.loaded.inputs.functions.items()
             if name.startswith("questions:")
         },
+        study=project.loaded.inputs.study,
     )
     return Gathered(evidence=evidence, keys=tuple(record.seen), sealed=sealed, plans=plans)
 

@@ -15,6 +15,7 @@ from judgerun.model.experiment import Arm, Chat, Experiment, Model, Stage
 from judgerun.model.profile import Profile
 from judgerun.model.request import RequestKey
 from judgerun.model.rows import Fields
+from judgerun.model.study import Study
 from judgerun.model.waiver import Waiver
 from judgerun.plan.counts import Counts
 from judgerun.plan.ladder import Escalation
@@ -54,6 +55,7 @@ class Evidence:
     - `lanes`: slot-seconds by lane and cause over the experiment's life, as its seal was told them; without a seal, until now.
     - `plans`: the escalations by which cells were asked again, oldest first.
     - `questions`: functions of questions.py beside the experiment, by name, already loaded by files.
+    - `study`: what the study of the experiment brings; None where it names none.
     """
 
     experiment: Experiment
@@ -78,6 +80,7 @@ class Evidence:
     lanes: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     plans: tuple[Escalation, ...] = ()
     questions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    study: Study | None = None
 
     def scopes(self) -> Scopes:
         """What expressions see of the rows: as in the survey."""

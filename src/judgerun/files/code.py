@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from judgerun.files.faults import hint
+from judgerun.model.study import Study
 
 Function = Callable[..., Any]
 
@@ -64,6 +65,17 @@ def load_questions(folder: Path) -> tuple[Mapping[str, Function], str] | None:
         if inspect.isfunction(value) and not name.startswith("_") and value.__module__ == module.__name__
     }
     return functions, hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def load_study(name: str) -> Study | None:
+    """The STUDY of `judgerun.studies.NAME`, with - and . as _; None where this version has none. Raises CodeWrong."""
+    module = f"judgerun.studies.{name.replace('-', '_').replace('.', '_')}"
+    if importlib.util.find_spec(module) is None:
+        return None
+    found = getattr(_run(module, lambda: importlib.import_module(module)), "STUDY", None)
+    if not isinstance(found, Study):
+        raise CodeWrong(f"{module} has no STUDY")
+    return found
 
 
 def _module(name: str, folder: Path) -> tuple[ModuleType, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +12,7 @@ from judgerun.files.arms import Shelf
 from judgerun.files.branch import Branches, columns
 from judgerun.files.canaries import check_canaries
 from judgerun.files.checks import Bench, check_stage
-from judgerun.files.code import CodeWrong, load_function, load_questions
+from judgerun.files.code import CodeWrong, load_function, load_questions, load_study
 from judgerun.files.deployments import read_deployments, read_models
 from judgerun.files.faults import Faults, settle
 from judgerun.files.golds import read_gold
@@ -30,8 +29,10 @@ from judgerun.files.tables import FileTable, read_table
 from judgerun.files.toml import read_toml
 from judgerun.files.view import read_view
 from judgerun.files.walk import waits, walk
+from judgerun.files.written import SLUG
 from judgerun.model.experiment import Chat, DataSpec, Experiment, Join, Map, Model, Pair, Stage
 from judgerun.model.rows import Gold, Inputs, Table
+from judgerun.model.study import Study
 
 _LOOKED_AT = 100
 
@@ -112,7 +113,7 @@ class _Reader:
         tables = self._tables(shape, specs)
         golds = self._golds(shape)
         stages = self._stages(shape, models)
-        functions = self._functions(stages)
+        functions, study = self._functions(stages), self._study(shape.study)
         questions = read_questions(faults, shape.question, {*shape.data, *self.stage_places}, self.conditions)
         experiment = Experiment(
             name=shape.name,
@@ -129,7 +130,7 @@ class _Reader:
         self._check_fields(tables, experiment)
         known = self._walk(experiment, tables)
         settle(faults, Faults("", problems=self.others))
-        inputs = Inputs(tables=tables, golds=golds, functions=functions, digests=self.places.digests)
+        inputs = Inputs(tables=tables, golds=golds, functions=functions, study=study, digests=self.places.digests)
         return Loaded(
             path=self.path,
             experiment=experiment,
@@ -152,9 +153,6 @@ class _Reader:
             self._check_sets(shape)
         if shape.study is not None:
             slug(faults, ("study",), "study", shape.study)
-            name = f"judgerun.studies.{shape.study.replace('-', '_').replace('.', '_')}"
-            if importlib.util.find_spec(name) is None and not (self.folder / "questions.py").is_file():
-                faults.warn(("study",), f"this version has no questions of the study {shape.study!r}", "questions.py")
         for key, what in (("data", "table"), ("gold", "gold")):
             for name in getattr(shape, key):
                 identifier(faults, (key, name), what, name)
@@ -331,6 +329,18 @@ class _Reader:
             functions |= {f"questions:{name}": function for name, function in asked[0].items()}
             self.places.digests["questions.py"] = asked[1]
         return functions
+
+    def _study(self, name: str | None) -> Study | None:
+        if name is None or not SLUG.fullmatch(name):
+            return None
+        try:
+            found = load_study(name)
+        except CodeWrong as error:
+            self.faults.add(("study",), str(error), error.right)
+            return None
+        if found is None and not (self.folder / "questions.py").is_file():
+            self.faults.warn(("study",), f"this version has no questions of the study {name!r}", "questions.py")
+        return found
 
     # --- the whole ---
 

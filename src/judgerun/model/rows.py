@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from judgerun.model.study import Study
+
 Fields = Mapping[str, Any]
 
 
@@ -53,4 +55,5 @@ class Inputs:
     tables: Mapping[str, Table]
     golds: Mapping[str, Gold] = field(default_factory=dict)
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # by the `call` string of a map stage
+    study: Study | None = None  # what the experiment's `study` brings
     digests: Mapping[str, str] = field(default_factory=dict)  # file as written in the experiment -> hex sha256

@@ -11,9 +11,9 @@ from judgerun.audit.registered import standing
 from judgerun.audit.render import HEADER, completion_cells
 from judgerun.audit.words import plural
 from judgerun.model.condition import short
-from judgerun.report import blocks, plots, time
+from judgerun.report import blocks, plots, study, time
 from judgerun.report.answers import found
-from judgerun.report.functions import functions
+from judgerun.report.functions import functions, studied
 from judgerun.report.html import to_html
 from judgerun.report.ladder import climbs
 from judgerun.report.layout import lay
@@ -24,6 +24,7 @@ from judgerun.report.told import Told, document
 from judgerun.report.verdicts import Teller, agreement, endings, folded, rankings, verdicts
 
 ENDINGS = "How the calls ended"
+STUDY = "Study"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,7 @@ def parts(evidence: Evidence, audit: Audit) -> tuple[Part, ...]:
         Part(ENDINGS, tuple(endings(teller))),
         Part("Under higher caps", tuple(climbs(teller))),
         Part("Questions", (*questions(teller), *functions(teller))),
+        Part(STUDY, tuple(studied(teller))),
         Part("Verdicts", tuple(verdicts(teller))),
         Part("Agreement with what was expected", tuple(agreement(teller))),
         Part("Rankings", tuple(rankings(teller))),
@@ -80,7 +82,8 @@ def report(evidence: Evidence, audit: Audit) -> Mapping[str, bytes]:
 
 def _page(evidence: Evidence, audit: Audit, held: Sequence[Part]) -> Page:
     """The page: how the calls ended, findings, numbers, what they rest on; slices below, shut until they are asked for."""
-    shown = [*(part for part in held if part.title != ENDINGS), Part("Within the caps", tuple(within(evidence)))]
+    apart = {part.title: part.tolds for part in held if part.title in (ENDINGS, STUDY)}
+    shown = [*(part for part in held if part.title not in apart), Part("Within the caps", tuple(within(evidence)))]
     names = short(completion.condition for completion in audit.conditions)
     whole = [Section(part.title, laid) for part in shown if (laid := lay(part.tolds, names, sliced=False))]
     slices = [
@@ -94,6 +97,7 @@ def _page(evidence: Evidence, audit: Audit, held: Sequence[Part]) -> Page:
         *(() if far is None else (far,)),
         *found(evidence, names),
         _findings(audit, names),
+        *study.sections(evidence, apart.get(STUDY, ())),
         *whole,
         *(() if spent is None else (spent,)),
         *_fixed(evidence),

@@ -94,7 +94,7 @@ def _down(lines: Sequence[Told], names: Mapping[str, str], common: Sequence[tupl
     """One line for each estimate; columns that nothing fills are left out."""
     header = ("of", "value", "interval", "n", "note")
     cells = [
-        (_where(told, names, common), _number(told, told.value), _interval(told), str(told.n), told.note)
+        (_where(told, names, common), number(told, told.value), _interval(told), str(told.n), told.note)
         for told in lines
     ]
     kept = [n for n in range(len(header)) if any(row[n] for row in cells)]
@@ -120,16 +120,17 @@ def _plain(note: str) -> str:
 def _counted(told: Told) -> str:
     """A share with its count, where it is a count: shares of averaged draws are not."""
     if told.value is None or told.low is None or told.high is None:
-        return _number(told, told.value)
+        return number(told, told.value)
     share, interval = percent(told.value), f"[{percent(told.low)}, {percent(told.high)}]"
     return f"{round(told.value * told.n)} ({share}) {interval}" if told.method == "wilson" else f"{share} {interval}"
 
 
 def _interval(told: Told) -> str:
-    return "" if told.low is None else f"[{_number(told, told.low)}, {_number(told, told.high)}]"
+    return "" if told.low is None else f"[{number(told, told.low)}, {number(told, told.high)}]"
 
 
-def _number(told: Told, value: float | int | None) -> str:
+def number(told: Told, value: float | int | None) -> str:
+    """A value as it is read: money in dollars, p-values with two digits, others with four."""
     if value is None:
         return "not told"
     if told.coords.get("unit") == "nanos":

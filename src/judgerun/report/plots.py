@@ -20,6 +20,7 @@ COLOURS = {
     "error": "#c43c39",
     "unknown": "#7a7a7a",
 }
+SERIES = ("#5b8db8", "#4c9f70", "#d97a00", "#8a5fbf", "#b0529f", "#7a7a7a")
 _FIXED: Any = {
     "svg.hashsalt": "judgerun",
     "svg.fonttype": "none",
@@ -68,6 +69,35 @@ def intervals(tolds: Sequence[Told], caption: str, labels: Sequence[str]) -> tup
         axes.plot([told.value], [place], "o", color="#1b1b1b", markersize=4)
     ticked(axes, [words for words, _ in held])
     axes.grid(axis="x", color="#e3e3e3", linewidth=0.6)
+    return (Figure(svg(figure), caption),)
+
+
+def bars(
+    lines: Sequence[str], series: Sequence[str], cells: Mapping[tuple[int, int], Told], caption: str
+) -> tuple[Figure, ...]:
+    """For each line one bar of each series, with its interval; `cells` holds them by place of line and series. Bars without a
+    value are left out.
+    """
+    held = {place: told for place, told in cells.items() if told.value is not None}
+    if not held or len(lines) * len(series) > ROWS_MAX or not has_plots():
+        return ()
+    figure, axes = canvas(len(lines) * len(series))
+    thick = 0.84 / len(series)
+    for place, name in enumerate(series):
+        shift = (place - (len(series) - 1) / 2) * thick
+        own = [(line + shift, told) for (line, column), told in held.items() if column == place]
+        axes.barh(
+            [y for y, _ in own],
+            [told.value for _, told in own],
+            height=thick * 0.9,
+            color=SERIES[place % len(SERIES)],
+            label=name,
+        )
+        for y, told in own:
+            if told.low is not None:
+                axes.plot([told.low, told.high], [y, y], color="#1b1b1b", linewidth=1)
+    ticked(axes, lines)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=min(6, len(series)), frameon=False)
     return (Figure(svg(figure), caption),)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from judgerun.files.code import CodeWrong, load_function, load_questions
+from judgerun.files.code import CodeWrong, load_function, load_questions, load_study
 
 
 def test_a_function_beside_the_experiment_is_loaded_with_its_digest(tmp_path: Path) -> None:
@@ -55,3 +55,11 @@ def test_questions_are_the_public_functions_that_the_file_defines(tmp_path: Path
     found = load_questions(tmp_path)
     assert found is not None
     assert list(found[0]) == ["gain"]
+
+
+def test_a_study_is_found_by_its_name() -> None:
+    """A study of this version is loaded with its questions; a name that no module has is None."""
+    found = load_study("structural-retrieval")
+    assert found is not None
+    assert found.name == "structural-retrieval"
+    assert load_study("no-such-study") is None
