@@ -36,6 +36,7 @@ def rooms(argv: Sequence[str]) -> Sequence[ModuleType]:
     from judgerun.cli import (
         cacheside,
         claiming,
+        comparing,
         escalating,
         importing,
         jobs,
@@ -67,6 +68,7 @@ def rooms(argv: Sequence[str]) -> Sequence[ModuleType]:
         importing,
         reconciling,
         claiming,
+        comparing,
         cacheside,
     )
 
