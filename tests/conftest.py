@@ -1,10 +1,13 @@
-"""What holds for every test, whoever starts them."""
+"""What holds for every test, whoever starts them, and whatever ran before."""
 
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 
 import pytest
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -15,3 +18,14 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGHUP, lambda number, frame: None)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def signals() -> Iterator[None]:
+    """A command says what signals do for the rest of its process's life. A test that runs one in this process must not say it for
+    the programs that later tests start.
+    """
+    held = [(number, signal.getsignal(number)) for number in SIGNALS]
+    yield
+    for number, handler in held:
+        signal.signal(number, handler)

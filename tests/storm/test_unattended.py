@@ -19,6 +19,8 @@ from fakes.judge import rows_of
 from fakes.processes import Ended, Place, contradictions, nanos
 from fakes.simulator import JUDGERUN
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 pytestmark = [pytest.mark.storm, pytest.mark.timeout(300)]
 
 KEEP = """
@@ -241,3 +243,11 @@ def test_a_log_that_cannot_be_written_ends_nothing(tmp_path: Path) -> None:
         done = place.command("run", "chain", "--yes")
         assert done.code == 0, done.err
         assert done.err.count("cannot be written") == 1
+
+
+@pytest.mark.parametrize("turn", ["first", "second"])
+def test_what_a_command_says_of_signals_ends_with_its_test(turn: str) -> None:
+    """A test that leaves signals ignored, as a command does at its end, finds them as they were when the next one begins."""
+    assert [signal.getsignal(number) for number in SIGNALS].count(signal.SIG_IGN) == 0, turn
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
