@@ -48,7 +48,7 @@ def test_jobs_are_listed_and_what_was_done_of_a_cancelled_one_is_collected(place
         assert [job["job"] for job in status["jobs"]] == [job["job"] for job in told if job["state"] == "submitted"]
         assert sum(Decimal(job["held_usd"]) for job in told) == Decimal(status["spend"]["held_usd"])
         assert {job["pid"] for job in told} == {None}
-        assert all(job["id"] for job in told)
+        assert all(job["id"] for job in told if job["state"] == "submitted")  # one may still have been filled
         signs = {sign["what"]: sign for sign in place.command("doctor").json["signs"]}
         assert signs["jobs of chain"]["state"] == "warn"
         assert signs["jobs of chain"]["says"].endswith("judgerun run chain")
