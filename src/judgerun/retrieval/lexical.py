@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from rapidfuzz import fuzz
 
@@ -31,9 +31,24 @@ def jaccard(a: frozenset[str], b: frozenset[str]) -> float:
     return len(a & b) / union if union else 0.0
 
 
-def rerank(query: str, candidates: Sequence[str]) -> list[tuple[int, float]]:
-    """Places of `candidates` (from 0) with their scores, best first; equal scores keep the order in which they came."""
-    scored = [(place, score(query, candidate)) for place, candidate in enumerate(candidates)]
+def overlap(
+    a: str, b: str, *, vocabulary: Collection[str] | None = None, stopwords: Collection[str] = frozenset()
+) -> float:
+    """Jaccard's coefficient alone, in 0..1, over the words that count: those of `vocabulary` (None: all) less `stopwords`.
+
+    Both lists hold lower-case words, as `words` makes them. 0 where no word that counts stands in either text.
+    """
+    left, right = words(a).difference(stopwords), words(b).difference(stopwords)
+    if vocabulary is not None:
+        left, right = left.intersection(vocabulary), right.intersection(vocabulary)
+    return jaccard(left, right)
+
+
+def rerank(
+    query: str, candidates: Sequence[str], *, by: Callable[[str, str], float] = score
+) -> list[tuple[int, float]]:
+    """Places of `candidates` (from 0) with their scores under `by`, best first; equal scores keep their order of arrival."""
+    scored = [(place, by(query, candidate)) for place, candidate in enumerate(candidates)]
     return sorted(scored, key=lambda pair: -pair[1])
 
 
