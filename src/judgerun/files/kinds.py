@@ -235,6 +235,8 @@ class LexicalShape(RankShape):
     from_: Texts = Field(alias="from")
     query: str
     candidate: str
+    vocabulary: Texts | None = None
+    stopwords: Texts = Field(default_factory=list)
 
 
 RANKS: dict[str, type[RankShape]] = {

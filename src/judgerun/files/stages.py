@@ -48,7 +48,7 @@ from judgerun.model.experiment import (
     Variant,
 )
 from judgerun.model.reply import Finish
-from judgerun.retrieval import bm25
+from judgerun.retrieval import bm25, lexical
 from judgerun.retrieval.metrics import metric
 
 ADMISSIBLE = (*(finish.value for finish in Finish), "empty")
@@ -323,8 +323,30 @@ def _retrieve(faults: Faults, path: KeyPath, shape: RankShape, known: Known, bas
                 faults.add((*path, "depth"), f"a depth of {shape.depth} cannot give {k} documents", f"at least {k}")
             return Retrieve(**base, **keys, depth=shape.depth, rrf_k=shape.rrf_k)
         case LexicalShape():
-            return Retrieve(**base, **keys, query=shape.query, candidate=shape.candidate)
+            _check_words(faults, path, shape)
+            return Retrieve(
+                **base,
+                **keys,
+                query=shape.query,
+                candidate=shape.candidate,
+                vocabulary=None if shape.vocabulary is None else frozenset(shape.vocabulary),
+                stopwords=frozenset(shape.stopwords),
+            )
     return Retrieve(**base, **keys)
+
+
+def _check_words(faults: Faults, path: KeyPath, shape: LexicalShape) -> None:
+    """Words that could never count: of a list that is empty, not as texts are cut into words, or left out again."""
+    for key, held in (("vocabulary", shape.vocabulary), ("stopwords", shape.stopwords)):
+        if key in shape.model_fields_set and not held:
+            faults.add((*path, key), "the list is empty", "words, or no such key")
+        for word in held or ():
+            if lexical.words(word) != {word}:
+                faults.add(
+                    (*path, key), f"{word!r} is not a word of a lower-cased text", "one run of letters and digits"
+                )
+    for word in sorted({*(shape.vocabulary or ())} & {*shape.stopwords}):
+        faults.add((*path, "stopwords"), f"{word!r} stands in the vocabulary, too", "one of the two lists")
 
 
 def _check_options(faults: Faults, path: KeyPath, options: Mapping[str, Any]) -> None:

@@ -290,6 +290,8 @@ class Retrieve(Stage):
     options: Mapping[str, Any] = field(default_factory=dict)  # bm25 settings
     query: str | None = None  # lexical: a field of the row
     candidate: str | None = None  # lexical: a field of the candidate
+    vocabulary: frozenset[str] | None = None  # lexical: the words that count; None: all
+    stopwords: frozenset[str] = frozenset()  # lexical: words that do not
     depth: int = 100  # rrf
     rrf_k: int = 60  # rrf
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from judgerun.errors import EXPERIMENT, Problem
 from judgerun.model.condition import Condition
@@ -22,13 +23,17 @@ from judgerun.table.scope import Ranking
 
 
 class LexicalNode(RankNode):
-    """Reorders the candidates of a ranking by the surface similarity of two fields; equal ones keep their order."""
+    """Reorders the candidates of a ranking by the surface similarity of two fields, or, where the stage says which words count, by
+    the overlap of these alone; equal ones keep their order.
+    """
 
     def __init__(self, common: Common, stage: Retrieve) -> None:
         super().__init__(common, stage, stage.feeds)
         self._query = Expression(stage.query or "text")
         self._candidate = Expression(stage.candidate or "text")
-        self._from: dict[str, str] = {}
+        self._score: Callable[[str, str], float] = lexical.score
+        if stage.vocabulary is not None or stage.stopwords:
+            self._score = partial(lexical.overlap, vocabulary=stage.vocabulary, stopwords=stage.stopwords)
         entry = Entry(self, stage, lambda row, _: self._reorder(row))
         for feed in self.feeds:
             feed.readers.append(entry.read)
@@ -50,7 +55,8 @@ class LexicalNode(RankNode):
         except ExpressionError as error:
             self.unranked(replace(row, state="failed", reason=f"text: {error}"))
             return
-        self.ranked(row, [(candidates[place].id, score) for place, score in lexical.rerank(query, texts)])
+        found = lexical.rerank(query, texts, by=self._score)
+        self.ranked(row, [(candidates[place].id, score) for place, score in found])
 
 
 class FuseNode(RankNode):

@@ -144,6 +144,33 @@ def test_lines_are_named(tmp_path: Path) -> None:
     assert any(f"stage.rate.parse.high (line {line})" in problem for problem in refused(path))
 
 
+LEXICAL = """
+[[stage]]
+name = "near"
+kind = "retrieve"
+method = "lexical"
+from = "items"
+query = "text"
+candidate = "text"
+vocabulary = ["Heat", "cool it", "wash"]
+stopwords = ["wash", ""]
+"""
+
+
+def test_words_that_could_never_count_are_refused(tmp_path: Path) -> None:
+    """A lexical stage names each word that no lower-cased text holds, and each that it both counts and leaves out."""
+    told = refused(write_experiment(tmp_path, MINIMAL + LEXICAL))
+    for word in (
+        "'Heat' is not a word",
+        "'cool it' is not a word",
+        "'' is not a word",
+        "'wash' stands in the vocabulary",
+    ):
+        assert any(word in problem for problem in told), (word, told)
+    empty = refused(write_experiment(tmp_path, MINIMAL + LEXICAL.replace('["Heat", "cool it", "wash"]', "[]")))
+    assert any("vocabulary" in problem and "the list is empty" in problem for problem in empty)
+
+
 STAGE_TEXT = "[[stage]]" + STAGE
 
 BAD: list[tuple[str, str, str, str]] = [

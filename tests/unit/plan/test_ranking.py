@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import numpy as np
+import pytest
 
 from fakes.tables import Lab, Rows, arm, chat, counts, kept, model, numbered, text_of
 from judgerun.model.experiment import Embed, Explode, ExplodeRows, Map, ParseRule, Retrieve, TextOf
@@ -183,6 +184,31 @@ def test_words_rank_without_calls() -> None:
     assert found(flow, "words")["words@rows", "none"] == []
     assert counts(flow) == {"pick/m/p@words@rows": (2, 1, 1, 0)}
     assert flow.counts()[0].reasons == {"upstream found nothing": 1}
+
+
+@pytest.mark.parametrize(
+    ("more", "first"),
+    [
+        ({}, "d0"),
+        ({"vocabulary": frozenset({"heat", "cool"})}, "d1"),
+        ({"stopwords": frozenset({"the", "egg", "in", "pan"})}, "d1"),
+    ],
+)
+def test_a_lexical_stage_ranks_by_the_words_that_count(more: dict[str, Any], first: str) -> None:
+    """All words favour the same object; the verbs alone, or all but the others, the same deed."""
+    tasks = ("cool the egg in the pan", "heat water", "wash hands")
+    docs = Rows("corpus", [{"id": f"d{n}", "text": f"vector {n}", "task": task} for n, task in enumerate(tasks)])
+    lab = Lab(
+        stages=[
+            embed("e1"),
+            retrieve("top", "dense", "vectors"),
+            retrieve("lexical", "lexical", "top", query="want", candidate="task", **more),
+        ],
+        tables=[Rows("rows", [{"id": "q", "text": "vector 2", "want": "heat the egg in the pan"}]), docs],
+        answer=embeds,
+    )
+    flow = lab.whole()
+    assert found(flow, "lexical")["lexical@top@vectors/e1@rows", "q"][0] == first
 
 
 def test_lexical_reorders_the_candidates() -> None:
