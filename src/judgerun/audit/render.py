@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import orjson
 
+from judgerun.audit.causes import Cause, causes
 from judgerun.audit.finding import RATES, SEVERITIES, Audit, Cell, Completion, Finding
 from judgerun.audit.words import escape, markdown, plural, rate
 from judgerun.model.condition import short
@@ -44,7 +45,7 @@ def _page(audit: Audit) -> Iterator[str]:
     )
     yield completion_table(audit.conditions, names)
     yield "## Findings"
-    yield "\n".join(_finding(finding, names) for finding in audit.findings) or "None."
+    yield "\n".join(line for cause in causes(audit.findings) for line in _cause(cause, names)) or "None."
     if audit.slices:
         yield "## By slice"
         yield completion_table(audit.slices, names)
@@ -78,6 +79,14 @@ def completion_cells(completion: Completion, names: Mapping[str, str]) -> list[s
     finish = ", ".join(f"{word} {n}" for word, n in sorted(completion.finish.items())) or "-"
     shares = [rate(completion.rate(mark)) for mark in (*RATES, "concluded")]
     return [name, str(completion.planned), str(completion.n), str(completion.pending), finish, *shares]
+
+
+def _cause(cause: Cause, names: Mapping[str, str]) -> Iterator[str]:
+    """The findings of one cause; of very many the worst, and how many more audit.json has."""
+    yield from (_finding(finding, names) for finding in cause.shown)
+    if cause.rest:
+        first = cause.findings[0]
+        yield f"- **{first.severity}** {first.check}: {escape(cause.rest)}; all are in audit.json"
 
 
 def _finding(finding: Finding, names: Mapping[str, str]) -> str:

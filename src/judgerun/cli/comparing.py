@@ -47,8 +47,8 @@ def compare(
         if alone:
             words.say(f"only {side.name} tells {len(alone)} more")
     lines = [_record(line) for line in told]
-    alone = {"only_first": [dict(line) for line in held.first], "only_second": [dict(line) for line in held.second]}
-    words.result({"first": one.name, "second": other.name, "lines": lines, **alone})
+    only = {"only_first": [dict(line) for line in held.first], "only_second": [dict(line) for line in held.second]}
+    words.result({"first": one.name, "second": other.name, "lines": lines, **only})
     return Exit.DONE
 
 

@@ -13,6 +13,7 @@ from judgerun.api.project import Workspace
 from judgerun.api.recount import recount
 from judgerun.api.steering import budget_for
 from judgerun.api.steering import unfreeze as unfreeze_budget
+from judgerun.audit.causes import causes
 from judgerun.audit.checks import CHECKS
 from judgerun.audit.finding import RATES, Audit
 from judgerun.audit.foreign.checks import CHECKS as FOREIGN
@@ -80,10 +81,13 @@ def tell_audit(words: Words, found: Audit) -> None:
         counts = (f"{rate.count} ({percent(rate.share)})" if rate.count else "0" for rate in shares)
         rows.append((names[line.condition], line.planned, line.n, line.pending, finish, *counts))
     words.table(HEADER, rows)
-    for finding in found.findings:
-        waived = f" (waived: {finding.waived})" if finding.waived is not None else ""
-        where = names.get(finding.condition, finding.condition) if finding.condition else "-"
-        words.say(f"{finding.severity} {finding.check} {where}: {finding.message}{waived}")
+    for cause in causes(found.findings):
+        for finding in cause.shown:
+            waived = f" (waived: {finding.waived})" if finding.waived is not None else ""
+            where = names.get(finding.condition, finding.condition) if finding.condition else "-"
+            words.say(f"{finding.severity} {finding.check} {where}: {finding.message}{waived}")
+        if cause.rest:
+            words.say(f"{cause.findings[0].severity} {cause.findings[0].check}: {cause.rest}")
     words.say(f"{found.experiment}: {found.verdict}")
 
 

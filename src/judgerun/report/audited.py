@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from judgerun.audit import render
+from judgerun.audit.causes import Cause, causes
 from judgerun.audit.evidence import Evidence
 from judgerun.audit.finding import SEVERITIES, Audit, Cell, Finding
 from judgerun.audit.render import HEADER, completion_cells
@@ -33,7 +34,7 @@ def _sections(audit: Audit, evidence: Evidence | None, names: Mapping[str, str])
         yield Section(
             "How the calls ended", (Text(said), Table(HEADER, cells), *plots.endings(audit.conditions, names))
         )
-    yield _findings(audit, names)
+    yield from _findings(audit, names)
     if evidence is not None and (drawn := tuple(_drawn(evidence, names))):
         yield Section("At a glance", drawn)
     for table in audit.tables:
@@ -55,16 +56,29 @@ def _drawn(evidence: Evidence, names: Mapping[str, str]) -> Iterator[Figure]:
     yield from curves.statements(evidence)
 
 
-def _findings(audit: Audit, names: Mapping[str, str]) -> Section:
+def _findings(audit: Audit, names: Mapping[str, str]) -> Iterator[Section]:
+    """The worst of each cause; where that is not all, everything in a section that is shut."""
     counts = (plural(sum(one.severity == severity for one in audit.findings), severity) for severity in SEVERITIES)
     waived = sum(one.waived is not None for one in audit.findings)
-    blocks: tuple[Text | Table, ...] = (Text(f"{', '.join(counts)}; {waived} waived."),)
-    if audit.findings:
-        blocks += (Table(FINDINGS, tuple(_finding(one, names) for one in audit.findings)),)
-    return Section("Findings", blocks)
+    told = Text(f"{', '.join(counts)}; {waived} waived.")
+    if not audit.findings:
+        yield Section("Findings", (told,))
+        return
+    held = causes(audit.findings)
+    rows = [row for cause in held for row in _cause(cause, names)]
+    yield Section("Findings", (told, Table(FINDINGS, tuple(rows))))
+    if any(cause.rest for cause in held):
+        whole = Table(FINDINGS, tuple(_finding(one, names) for one in audit.findings))
+        yield Section("Every finding", (whole,), folded=True)
 
 
 FINDINGS = ("severity", "check", "condition", "finding", "evidence", "waived because")
+
+
+def _cause(cause: Cause, names: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+    yield from (_finding(one, names) for one in cause.shown)
+    if cause.rest:
+        yield (cause.findings[0].severity, cause.findings[0].check, "-", cause.rest, "", "")
 
 
 def _finding(one: Finding, names: Mapping[str, str]) -> tuple[str, ...]:

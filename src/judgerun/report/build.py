@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from judgerun.audit.causes import Cause, causes
 from judgerun.audit.evidence import Evidence
 from judgerun.audit.finding import Audit, Finding
 from judgerun.audit.registered import standing
@@ -139,7 +140,7 @@ def _sliced(audit: Audit, names: Mapping[str, str]) -> Iterator[Section]:
 def _findings(audit: Audit, names: Mapping[str, str]) -> Section:
     if not audit.findings:
         return Section("Findings", (Text("None."),))
-    rows = tuple(_finding(finding, names) for finding in audit.findings)
+    rows = tuple(row for cause in causes(audit.findings) for row in _cause(cause, names))
     waived = any(finding.waived is not None for finding in audit.findings)
     return Section(
         "Findings", (Table(FINDINGS, rows) if waived else Table(FINDINGS[:-1], tuple(row[:-1] for row in rows)),)
@@ -147,6 +148,13 @@ def _findings(audit: Audit, names: Mapping[str, str]) -> Section:
 
 
 FINDINGS = ("severity", "check", "condition", "finding", "waived because")
+
+
+def _cause(cause: Cause, names: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+    """The worst findings of one cause, and how many more audits/ has."""
+    yield from (_finding(finding, names) for finding in cause.shown)
+    if cause.rest:
+        yield (cause.findings[0].severity, cause.findings[0].check, "-", f"{cause.rest}: see the audit", "")
 
 
 def _finding(finding: Finding, names: Mapping[str, str]) -> tuple[str, ...]:
