@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+MET = pytest.StashKey[list[tuple[signal.Signals, Any]]]()
+"""What signals did before the first test."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -18,14 +20,13 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGHUP, lambda number, frame: None)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    config.stash[MET] = [(number, signal.getsignal(number)) for number in SIGNALS]
 
 
 @pytest.fixture(autouse=True)
-def signals() -> Iterator[None]:
-    """A command says what signals do for the rest of its process's life. A test that runs one in this process must not say it for
-    the programs that later tests start.
+def signals(pytestconfig: pytest.Config) -> None:
+    """A command says what signals do for the rest of its process's life. A test, or a fixture of many tests, that runs one in this
+    process must not say it for the programs that later tests start.
     """
-    held = [(number, signal.getsignal(number)) for number in SIGNALS]
-    yield
-    for number, handler in held:
+    for number, handler in pytestconfig.stash[MET]:
         signal.signal(number, handler)

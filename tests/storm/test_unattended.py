@@ -245,9 +245,16 @@ def test_a_log_that_cannot_be_written_ends_nothing(tmp_path: Path) -> None:
         assert done.err.count("cannot be written") == 1
 
 
-@pytest.mark.parametrize("turn", ["first", "second"])
-def test_what_a_command_says_of_signals_ends_with_its_test(turn: str) -> None:
-    """A test that leaves signals ignored, as a command does at its end, finds them as they were when the next one begins."""
-    assert [signal.getsignal(number) for number in SIGNALS].count(signal.SIG_IGN) == 0, turn
+@pytest.fixture(scope="module")
+def command() -> None:
+    """A fixture of many tests leaves signals ignored, as a command does at its end."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
+@pytest.mark.parametrize("turn", ["after a fixture", "after a test"])
+def test_what_a_command_says_of_signals_ends_before_the_next_test(command: None, turn: str) -> None:
+    """Whatever ran before in this process, a test begins with signals as they were before the first."""
+    assert signal.SIG_IGN not in [signal.getsignal(number) for number in SIGNALS], turn
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
